@@ -1,0 +1,1 @@
+//! The workflow patterns of "Building effective agents".

@@ -1,0 +1,2 @@
+//! The program `patterns`.
+fn main() {}
