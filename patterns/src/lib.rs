@@ -1,1 +1,36 @@
 //! The workflow patterns of "Building effective agents".
+
+pub mod answer;
+mod chain;
+mod choose;
+mod error;
+mod event;
+mod flow;
+mod gate;
+mod judge;
+mod llm;
+mod message;
+mod outcome;
+mod path;
+mod prompt;
+mod reply;
+mod shape;
+mod step;
+
+pub use chain::{Chain, Map, Then, chain};
+pub use choose::Chosen;
+pub use error::{Error, ErrorKind, Result};
+pub use event::Event;
+pub use flow::{BoxFlow, Flow, Under, WithModel};
+pub use gate::{Check, Gate, Gated, Passes, Question};
+pub use judge::{Judge, Verdict};
+pub use llm::{
+    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
+};
+pub use message::{Block, Message, Role, ToolResult, ToolUse};
+pub use outcome::{Census, Outcome, Policy, Status};
+pub use path::Path;
+pub use prompt::{Prompt, prompt};
+pub use reply::{Choice, Reply, Stop, Usage};
+pub use shape::{Calls, Shape};
+pub use step::{Step, StepWith, step, step_with};

@@ -1,0 +1,299 @@
+//! Gates: what a text must be before it may go on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+
+use crate::answer::{self, wrap};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::flow::{Flow, Under};
+use crate::judge::Judge;
+use crate::llm::Llm;
+use crate::path::Path;
+use crate::shape::{Calls, Shape};
+
+/// What a gate asks of a text, cheapest first: plain code, a word in the text, a judge, a person.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> patterns::Result<()> {
+/// use patterns::{Check, ErrorKind, Flow, Gated, Reply, Request};
+///
+/// let llm = async |request: Request| Ok(Reply::text_of(request.text()));
+/// let chain = "Outline: {input}"
+///     .gate("names bees", |outline| outline.contains("bees"))
+///     .gate_by("is no failure", Check::word("FAIL"))
+///     .then("Write: {input}");
+/// assert_eq!(chain.run(&llm, "bees").await?, "Write: Outline: bees");
+///
+/// let error = chain.run(&llm, "wasps").await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Gated);
+/// let closed = error.cause::<Gated>().unwrap();
+/// assert_eq!((closed.gate.as_str(), closed.text.as_str()), ("names bees", "Outline: wasps"));
+/// # Ok(()) }
+/// ```
+#[must_use = "a check does nothing until it is given to a gate"]
+pub struct Check<'f> {
+    name: String,
+    source: Source<'f>,
+    repairs: u32,
+}
+
+type Code<'f> = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync + 'f>;
+type AskPerson = Arc<dyn Fn(Question) -> BoxFuture<'static, Option<String>> + Send + Sync>;
+
+enum Source<'f> {
+    Code(Code<'f>),
+    Word(String),
+    Judge(Judge<'f>),
+    Person(AskPerson),
+}
+
+/// What a person is asked at a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Question {
+    /// The gate's name.
+    pub gate: String,
+    /// The text that wants to pass.
+    pub text: String,
+}
+
+/// What plain code may say of a text: `bool`, or `Result` with the reason.
+pub trait Passes {
+    /// The reason why the text may not pass, if it may not.
+    fn reason(self) -> Result<(), String>;
+}
+
+impl Passes for bool {
+    fn reason(self) -> Result<(), String> {
+        if self { Ok(()) } else { Err("the condition does not hold".to_owned()) }
+    }
+}
+
+impl<E: fmt::Display> Passes for Result<(), E> {
+    fn reason(self) -> Result<(), String> {
+        self.map_err(|reason| reason.to_string())
+    }
+}
+
+impl<'f> Check<'f> {
+    fn new(source: Source<'f>) -> Self {
+        Self { name: String::new(), source, repairs: 0 }
+    }
+
+    /// Plain code: says `true` or `Ok(())` when the text may pass, or `Err(reason)`.
+    pub fn code<P: Passes>(check: impl Fn(&str) -> P + Send + Sync + 'f) -> Self {
+        Self::new(Source::Code(Box::new(move |text| check(text).reason())))
+    }
+
+    /// A word with which the step says that it failed, as the cookbook's `FAIL`; read by [`gate`](answer::gate), so that
+    /// `FAILOVER` or "did not FAIL" do not close the gate.
+    pub fn word(word: impl Into<String>) -> Self {
+        Self::new(Source::Word(word.into()))
+    }
+
+    /// A judge: criteria for a model, or a [`Judge`]. Whatever is not clearly a PASS closes the gate, a missing or
+    /// unreadable verdict too.
+    pub fn judge(judge: impl Into<Judge<'f>>) -> Self {
+        Self::new(Source::Judge(judge.into()))
+    }
+
+    /// A person. `ask` shows the question and gives the line typed, or `None` at the end of input. Only the word `yes`
+    /// opens the gate.
+    pub fn person(
+        ask: impl Fn(Question) -> BoxFuture<'static, Option<String>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(Source::Person(Arc::new(ask)))
+    }
+
+    /// Asks the step before the gate again, with the reason, at most `times` times. Default: 0, a closed gate ends the
+    /// chain.
+    pub fn repair(mut self, times: u32) -> Self {
+        self.repairs = times;
+        self
+    }
+
+    /// Looks at a text; `Ok(Err(reason))` when it may not pass.
+    async fn look(&self, llm: &dyn Llm, input: &str, text: &str) -> Result<Result<(), String>> {
+        Ok(match &self.source {
+            Source::Code(check) => check(text),
+            Source::Word(word) => match answer::gate(text, word) {
+                Ok(false) => Ok(()),
+                Ok(true) => Err(format!("the step says {word}")),
+                Err(unread) => Err(unread.to_string()),
+            },
+            Source::Judge(judge) => match judge.judge(llm, input, text, false).await? {
+                Ok(verdict) if verdict.accepted => Ok(()),
+                Ok(verdict) if verdict.feedback.is_empty() => Err("the judge does not accept it".to_owned()),
+                Ok(verdict) => Err(verdict.feedback),
+                Err(unread) => Err(format!("the verdict cannot be read: {unread}")),
+            },
+            Source::Person(ask) => {
+                let question = Question { gate: self.name.clone(), text: text.to_owned() };
+                match ask(question).await.as_deref().map(str::trim) {
+                    Some("yes") => Ok(()),
+                    Some(_) => Err("the person did not say yes".to_owned()),
+                    None => Err("nobody answered".to_owned()),
+                }
+            }
+        })
+    }
+
+    fn shape(&self, attempts: usize) -> Shape {
+        let kind = match &self.source {
+            Source::Code(_) => "code",
+            Source::Word(_) => "word",
+            Source::Judge(_) => "judge",
+            Source::Person(_) => "person",
+        };
+        let mut shape = Shape::new("gate", &self.name, Calls::NONE).noting(kind);
+        if let Source::Judge(judge) = &self.source {
+            shape.calls = judge.shape(1).calls().times(1, attempts);
+        }
+        shape
+    }
+}
+
+impl fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("name", &self.name)
+            .field("repairs", &self.repairs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A closed gate: the cause of an [`ErrorKind::Gated`] error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gated {
+    /// Where in the flow the gate stands.
+    pub step: String,
+    /// The gate's name.
+    pub gate: String,
+    /// Why it is closed.
+    pub reason: String,
+    /// The text that may not pass.
+    pub text: String,
+}
+
+impl fmt::Display for Gated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the gate `{}` is closed: {}", self.gate, self.reason)
+    }
+}
+
+impl std::error::Error for Gated {}
+
+/// Runs a step and its gates; asks the step again as long as the gates allow.
+pub(crate) async fn pass<F: Flow + ?Sized>(
+    step: &F,
+    llm: &dyn Llm,
+    input: &str,
+    gates: &[&Check<'_>],
+) -> Result<String> {
+    let mut repairs: Vec<u32> = gates.iter().map(|gate| gate.repairs).collect();
+    let mut text = step.run_text(llm, input).await?;
+    let mut attempt = 1;
+    'again: loop {
+        for (gate, left) in gates.iter().zip(&mut repairs) {
+            let place = format!("gate {}", gate.name);
+            let looked = gate.look(&Under::new(llm, &*place), input, &text).await?;
+            let reason = looked.err();
+            llm.note(
+                Path::root(),
+                Event::Gate { name: gate.name.clone(), open: reason.is_none(), reason: reason.clone() },
+            );
+            let Some(reason) = reason else { continue };
+            if *left == 0 {
+                let closed = Gated { step: llm.place().to_string(), gate: gate.name.clone(), reason, text };
+                return Err(Error::new(ErrorKind::Gated, closed.to_string())
+                    .with_partial(&*closed.text)
+                    .at(&llm.place())
+                    .with_source(closed));
+            }
+            *left -= 1;
+            attempt += 1;
+            let input = rework(input, &text, &reason);
+            text = step.run_text(&Under::new(llm, format!("attempt {attempt}")), &input).await?;
+            continue 'again;
+        }
+        return Ok(text);
+    }
+}
+
+/// The input of a step that is asked again: what it was asked, what it wrote, and why that will not do.
+pub(crate) fn rework(input: &str, text: &str, reason: &str) -> String {
+    format!(
+        "{input}\n\nYour last answer to this was:\n{}\n\nIt cannot be used:\n{}\n\nWrite the whole answer again, better.",
+        wrap("previous", text),
+        wrap("feedback", reason)
+    )
+}
+
+/// A flow whose text must pass a gate; made by [`Flow::gate`] and [`Flow::gate_by`].
+#[derive(Debug)]
+#[must_use = "flows do nothing unless run"]
+pub struct Gate<'f, F> {
+    flow: F,
+    check: Check<'f>,
+}
+
+impl<'f, F> Gate<'f, F> {
+    pub(crate) fn new(flow: F, name: String, check: Check<'f>) -> Self {
+        Self { flow, check: Check { name, ..check } }
+    }
+
+    /// Asks the step before the gate again, with the reason, at most `times` times. Default: 0.
+    pub fn repair(mut self, times: u32) -> Self {
+        self.check.repairs = times;
+        self
+    }
+}
+
+impl<F: Flow> Flow for Gate<'_, F> {
+    type Output = String;
+
+    fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
+        self.flow.run_gated(llm, input, vec![&self.check])
+    }
+
+    fn run_gated<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        mut gates: Vec<&'a Check<'a>>,
+    ) -> BoxFuture<'a, Result<String>> {
+        gates.insert(0, &self.check);
+        self.flow.run_gated(llm, input, gates)
+    }
+
+    fn shape(&self) -> Shape {
+        self.flow.shape_gated(vec![&self.check])
+    }
+
+    fn shape_gated<'a>(&'a self, mut gates: Vec<&'a Check<'a>>) -> Shape {
+        gates.insert(0, &self.check);
+        self.flow.shape_gated(gates)
+    }
+
+    fn steps(&self) -> usize {
+        self.flow.steps()
+    }
+}
+
+/// A step of this shape with its gates.
+pub(crate) fn gated_shape(mut step: Shape, gates: &[&Check<'_>]) -> Shape {
+    let repairs: u32 = gates.iter().map(|gate| gate.repairs).sum();
+    let attempts = repairs as usize + 1;
+    step.calls = step.calls.times(1, attempts);
+    if repairs > 0 {
+        step = step.noting(&format!("at most {attempts} attempts"));
+    }
+    let mut parts = vec![(String::new(), step)];
+    parts.extend(gates.iter().map(|gate| (String::new(), gate.shape(attempts))));
+    Shape::sequence("gated", parts)
+}

@@ -1,0 +1,172 @@
+//! A prompt: the shortest flow.
+
+use futures::future::{BoxFuture, FutureExt};
+
+use crate::answer::{fill, wrap};
+use crate::choose::{Chosen, choose};
+use crate::error::Result;
+use crate::flow::Flow;
+use crate::llm::{Effort, Llm, OnText, OneOf, Request};
+use crate::shape::{Calls, Shape};
+
+/// One call with a prompt.
+///
+/// The prompt names its input as `{input}`; without that the input is appended in an `<input>` tag. Either way the
+/// input is put in literally: braces, dollars and tags in it mean nothing, and it cannot close its own tag.
+/// Other braces in the prompt are left alone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> patterns::Result<()> {
+/// use patterns::{Flow, Reply, Request, prompt};
+///
+/// let llm = async |request: Request| Ok(Reply::text_of(request.text()));
+/// let translate = prompt("Translate into French: {input}");
+/// assert_eq!(translate.run(&llm, "a {cat}").await?, "Translate into French: a {cat}");
+///
+/// // a plain string is a prompt, too
+/// assert_eq!("Translate.".run(&llm, "a cat").await?, "Translate.\n\n<input>\na cat\n</input>");
+/// # Ok(()) }
+/// ```
+pub fn prompt(text: impl Into<String>) -> Prompt {
+    Prompt { text: text.into(), request: Request::default() }
+}
+
+/// One call with a prompt; made by [`prompt`].
+#[derive(Clone, Debug)]
+#[must_use = "flows do nothing unless run"]
+pub struct Prompt {
+    text: String,
+    request: Request,
+}
+
+impl Prompt {
+    /// Sets the system prompt: who the model is, what holds for every input.
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.request.system = system.into();
+        self
+    }
+
+    /// Sets the longest reply in tokens, thinking included. Default: the provider's.
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.request.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets how hard the model shall think, where it can be told.
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.request.effort = Some(effort);
+        self
+    }
+
+    /// Sets the sampling temperature, 0 and up, for providers that take one.
+    pub fn temperature(mut self, temperature: f32) -> Self {
+        self.request.temperature = Some(temperature);
+        self
+    }
+
+    /// Ends the reply at this text.
+    pub fn stop_at(mut self, text: impl Into<String>) -> Self {
+        self.request.stop_sequences.push(text.into());
+        self
+    }
+
+    /// Hands the text of the reply to `listen` as it is written.
+    pub fn on_text(mut self, listen: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.request.on_text = Some(OnText::new(listen));
+        self
+    }
+}
+
+impl Flow for Prompt {
+    type Output = String;
+
+    fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
+        let mut request = self.request.clone();
+        request.messages = Request::new(render(&self.text, input)).messages;
+        llm.call(request).map(|reply| reply?.into_answer()).boxed()
+    }
+
+    fn run_choice<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        one_of: &'a OneOf,
+    ) -> BoxFuture<'a, Result<Chosen>> {
+        let mut request = self.request.clone();
+        request.messages = Request::new(render(&self.text, input)).messages;
+        choose(llm, request, one_of).boxed()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::new("prompt", &self.text, Calls::exactly(1))
+    }
+}
+
+impl Flow for str {
+    type Output = String;
+
+    fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
+        llm.call(Request::new(render(self, input))).map(|reply| reply?.into_answer()).boxed()
+    }
+
+    fn run_choice<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        one_of: &'a OneOf,
+    ) -> BoxFuture<'a, Result<Chosen>> {
+        choose(llm, Request::new(render(self, input)), one_of).boxed()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::new("prompt", self, Calls::exactly(1))
+    }
+}
+
+impl Flow for String {
+    type Output = String;
+
+    fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
+        self.as_str().run(llm, input)
+    }
+
+    fn run_choice<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        one_of: &'a OneOf,
+    ) -> BoxFuture<'a, Result<Chosen>> {
+        self.as_str().run_choice(llm, input, one_of)
+    }
+
+    fn shape(&self) -> Shape {
+        self.as_str().shape()
+    }
+}
+
+/// The prompt with its input: at `{input}`, else appended in an `<input>` tag. An empty input is not appended.
+pub(crate) fn render(text: &str, input: &str) -> String {
+    if text.contains("{input}") {
+        fill(text, "input", input)
+    } else if input.is_empty() {
+        text.to_owned()
+    } else {
+        format!("{text}\n\n{}", wrap("input", input))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_a_user_writes_arrives_byte_for_byte(input in ".*", braces in "[{}$<>/input ]*") {
+            let input = format!("{input}{braces}");
+            prop_assert_eq!(render("a {input} b {x} $1 {", &input), format!("a {input} b {{x}} $1 {{"));
+            prop_assert!(input.is_empty() || render("Say it.", &input).contains(&input));
+        }
+    }
+}
