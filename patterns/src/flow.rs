@@ -40,6 +40,15 @@ pub trait Flow: Send + Sync {
     /// The picture of the flow and its bounds, before any call.
     fn shape(&self) -> Shape;
 
+    /// Whether the flow can be run at all: two ways of one label, a cap of zero … A pattern looks at itself and at
+    /// everything in it before its first call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config), naming the defect.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Runs the flow and gives the text of its output.
     ///
     /// # Errors
@@ -201,6 +210,9 @@ impl<F: Flow> Flow for AsText<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         self.0.run_choice(llm, input, one_of)
     }
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
     fn steps(&self) -> usize {
         self.0.steps()
     }
@@ -234,6 +246,9 @@ macro_rules! forward {
                 one_of: &'a OneOf,
             ) -> BoxFuture<'a, Result<Chosen>> {
                 (**self).run_choice(llm, input, one_of)
+            }
+            fn check(&self) -> Result<()> {
+                (**self).check()
             }
             fn steps(&self) -> usize {
                 (**self).steps()
@@ -277,6 +292,9 @@ impl<F: Flow> Flow for WithModel<F> {
         one_of: &'a OneOf,
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move { self.flow.run_choice(&Under::with_model(llm, &self.model), input, one_of).await }.boxed()
+    }
+    fn check(&self) -> Result<()> {
+        self.flow.check()
     }
     fn steps(&self) -> usize {
         self.flow.steps()

@@ -13,7 +13,9 @@ mod message;
 mod outcome;
 mod path;
 mod prompt;
+mod refine;
 mod reply;
+mod route;
 mod shape;
 mod step;
 
@@ -31,6 +33,8 @@ pub use message::{Block, Message, Role, ToolResult, ToolUse};
 pub use outcome::{Census, Outcome, Policy, Status};
 pub use path::Path;
 pub use prompt::{Prompt, prompt};
+pub use refine::{Drafter, Refine, Refined, Round, Why, refine};
 pub use reply::{Choice, Reply, Stop, Usage};
+pub use route::{How, Route, Routed, Rule, route};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
