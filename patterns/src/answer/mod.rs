@@ -36,3 +36,7 @@ pub fn wrap(tag: &str, text: &str) -> String {
 pub fn fill(template: &str, name: &str, text: &str) -> String {
     template.replace(&format!("{{{name}}}"), text)
 }
+/// u
+pub fn fill_all(template: &str, values: &[(&str, &str)]) -> String {
+    values.iter().fold(template.to_owned(), |t, (n, v)| t.replace(&format!("{{{n}}}"), v))
+}
