@@ -1,1 +1,3 @@
 //! The workflow patterns of "Building effective agents".
+
+pub mod answer;
