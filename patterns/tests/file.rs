@@ -55,7 +55,10 @@ async fn a_flow_file_runs_as_it_is_written() {
     assert_eq!(ended.outcome["label"], "billing");
     assert_eq!(ended.outcome["how"], "model");
     // the value of a variable is as inert as the input: its {input} stays
-    assert_eq!(seen.lock().unwrap().last().unwrap(), "route/billing: Explain the charge to the {input}: Why $5?");
+    assert_eq!(
+        seen.lock().unwrap().last().unwrap(),
+        "route/billing: Explain the charge to the {input}: Why $5?"
+    );
 
     // a rule decides without a call, and the chain has its gate
     seen.lock().unwrap().clear();
@@ -138,7 +141,9 @@ fn braces_that_are_no_variable_are_left_alone() {
 fn a_gate_that_asks_a_person_needs_somebody_to_ask() {
     let text = "flow = { chain = [\"x\", { gate = \"ok?\", person = true }] }";
     assert!(defects(text)[0].contains("nobody can be asked here"));
-    let options =
-        Options { ask: Some(std::sync::Arc::new(|_| Box::pin(async { Some("yes".to_owned()) }))), ..Options::default() };
+    let options = Options {
+        ask: Some(std::sync::Arc::new(|_| Box::pin(async { Some("yes".to_owned()) }))),
+        ..Options::default()
+    };
     assert!(FlowFile::parse(text, options).is_ok());
 }

@@ -171,13 +171,8 @@ impl Build<'_, '_> {
         }
         values.extend(options.set.iter().cloned());
         let parts = root.get("parts").and_then(|parts| parts.table());
-        let build = Build {
-            options,
-            parts,
-            open: RefCell::default(),
-            values,
-            used_values: RefCell::default(),
-        };
+        let build =
+            Build { options, parts, open: RefCell::default(), values, used_values: RefCell::default() };
         let flow = root.need("flow", "the flow itself, as a text or a table")?;
         let pattern = build.pattern(&flow);
         root.finish();
