@@ -41,13 +41,13 @@ pub(crate) fn flow(command: &Command, options: Options) -> Result<FlowFile> {
             Options { name: format!("the built-in flow `{name}`"), ..options },
         ),
     };
-    let Ok(mut file) = text.parse::<Table>() else { return FlowFile::parse(&text, options) };
+    let Ok(mut file) = text.parse::<Table>() else { return FlowFile::parse(&text, &options) };
     let before = file.clone();
     if let Some(Value::Table(flow)) = file.get_mut("flow") {
         changes(flow);
     }
     if file == before {
-        return FlowFile::parse(&text, options); // as it stands, so that defects name its lines
+        return FlowFile::parse(&text, &options); // as it stands, so that defects name its lines
     }
     if let Some(Value::Table(parts)) = file.get_mut("parts")
         && !matches!(command, Command::Chain(_))
@@ -55,7 +55,7 @@ pub(crate) fn flow(command: &Command, options: Options) -> Result<FlowFile> {
     {
         parts.clear(); // those of the built-in flow, which the options have replaced
     }
-    FlowFile::parse(&file.to_string(), options)
+    FlowFile::parse(&file.to_string(), &options)
 }
 
 /// Reads a flow file as text.

@@ -404,7 +404,9 @@ impl fmt::Debug for OnText {
 
 /// A listener for what happens to a call, told with the place of the call.
 #[derive(Clone)]
-pub struct OnEvent(Arc<dyn Fn(&Path, Event) + Send + Sync>);
+pub struct OnEvent(Arc<HearEvent>);
+
+type HearEvent = dyn Fn(&Path, Event) + Send + Sync;
 
 impl OnEvent {
     /// Calls `listen` with each event. It must not block.

@@ -134,7 +134,7 @@ pub(super) struct Build<'d, 's> {
 
 impl Build<'_, '_> {
     /// Builds the flow of a file; gives what it says about itself, too.
-    pub(super) fn file(text: &str, options: Options) -> Result<(String, Pattern), Vec<Defect>> {
+    pub(super) fn file(text: &str, options: &Options) -> Result<(String, Pattern), Vec<Defect>> {
         let source = Source::new(text);
         let root = match DeTable::parse(text) {
             Ok(root) => root,
@@ -144,7 +144,7 @@ impl Build<'_, '_> {
                 return Err(source.into_defects());
             }
         };
-        let built = Self::root(&source, &Table::new(&source, root.get_ref(), String::new(), 0), &options);
+        let built = Self::root(&source, &Table::new(&source, root.get_ref(), String::new(), 0), options);
         let defects = source.into_defects();
         match built {
             Some(built) if defects.is_empty() => Ok(built),

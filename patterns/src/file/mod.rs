@@ -122,14 +122,14 @@ impl FlowFile {
             Error::new(ErrorKind::Io, format!("{} cannot be read: {error}", file.display()))
         })?;
         let folder = file.parent().map(FilePath::to_owned);
-        Self::parse(&text, Options { name: file.display().to_string(), folder, ..Options::default() })
+        Self::parse(&text, &Options { name: file.display().to_string(), folder, ..Options::default() })
     }
 
     /// Reads a flow from TOML.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] with every defect and its line; the cause is [`Defects`].
-    pub fn parse(text: &str, options: Options) -> Result<Self> {
+    pub fn parse(text: &str, options: &Options) -> Result<Self> {
         let name = options.name.clone();
         let (about, flow) =
             Build::file(text, options).map_err(|defects| Defects { name, defects }.into_error())?;
