@@ -5,15 +5,16 @@ mod chain;
 mod choose;
 mod error;
 mod event;
-#[cfg(feature = "file")]
 pub mod file;
 mod flow;
 mod gate;
 mod judge;
+pub mod layers;
 mod llm;
 mod message;
 mod outcome;
 mod path;
+pub mod price;
 mod prompt;
 mod refine;
 mod reply;

@@ -1,5 +1,4 @@
 //! Flow files: what they say is what runs, and what is wrong in them is told before the first call.
-#![cfg(feature = "file")]
 
 use std::sync::Mutex;
 
