@@ -80,6 +80,17 @@ pub trait Flow: Send + Sync {
         .boxed()
     }
 
+    /// Runs the flow so that its last prompt ends with `ending`: how the answer shall be written.
+    #[doc(hidden)]
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.run_text(llm, &format!("{input}\n\n{ending}")).await }.boxed()
+    }
+
     /// How many steps of a chain this is.
     #[doc(hidden)]
     fn steps(&self) -> usize {
@@ -201,6 +212,14 @@ impl<F: Flow> Flow for AsText<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         self.0.run_choice(llm, input, one_of)
     }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        self.0.run_ending(llm, input, ending)
+    }
     fn steps(&self) -> usize {
         self.0.steps()
     }
@@ -234,6 +253,14 @@ macro_rules! forward {
                 one_of: &'a OneOf,
             ) -> BoxFuture<'a, Result<Chosen>> {
                 (**self).run_choice(llm, input, one_of)
+            }
+            fn run_ending<'a>(
+                &'a self,
+                llm: &'a dyn Llm,
+                input: &'a str,
+                ending: &'a str,
+            ) -> BoxFuture<'a, Result<String>> {
+                (**self).run_ending(llm, input, ending)
             }
             fn steps(&self) -> usize {
                 (**self).steps()
@@ -277,6 +304,14 @@ impl<F: Flow> Flow for WithModel<F> {
         one_of: &'a OneOf,
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move { self.flow.run_choice(&Under::with_model(llm, &self.model), input, one_of).await }.boxed()
+    }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.flow.run_ending(&Under::with_model(llm, &self.model), input, ending).await }.boxed()
     }
     fn steps(&self) -> usize {
         self.flow.steps()

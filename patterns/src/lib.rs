@@ -10,12 +10,16 @@ mod gate;
 mod judge;
 mod llm;
 mod message;
+mod orchestrate;
 mod outcome;
+mod parts;
 mod path;
 mod prompt;
 mod reply;
+mod sections;
 mod shape;
 mod step;
+mod vote;
 
 pub use chain::{Chain, Map, Then, chain};
 pub use choose::Chosen;
@@ -28,9 +32,13 @@ pub use llm::{
     DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
 };
 pub use message::{Block, Message, Role, ToolResult, ToolUse};
+pub use orchestrate::{Orchestrate, Orchestrated, Plan, PlanDefect, PlanDefects, Planner, Task, orchestrate};
 pub use outcome::{Census, Outcome, Policy, Status};
+pub use parts::{Part, Parts};
 pub use path::Path;
 pub use prompt::{Prompt, prompt};
 pub use reply::{Choice, Reply, Stop, Usage};
+pub use sections::{ForEach, Sections, for_each, sections};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
+pub use vote::{Ballot, Ended, Standing, Tally, Tie, Vote, vote, vote_of};

@@ -36,3 +36,19 @@ pub fn wrap(tag: &str, text: &str) -> String {
 pub fn fill(template: &str, name: &str, text: &str) -> String {
     template.replace(&format!("{{{name}}}"), text)
 }
+/// u
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskRecord {
+    /// u
+    pub id: Option<String>,
+    /// u
+    pub kind: Option<String>,
+    /// u
+    pub description: String,
+    /// u
+    pub needs: Vec<String>,
+}
+/// u
+pub fn tasks(_: &str) -> Result<Vec<TaskRecord>, Unread> {
+    Err(Unread)
+}
