@@ -12,15 +12,19 @@ mod judge;
 pub mod layers;
 mod llm;
 mod message;
+mod orchestrate;
 mod outcome;
+mod parts;
 mod path;
 pub mod price;
 mod prompt;
 mod refine;
 mod reply;
 mod route;
+mod sections;
 mod shape;
 mod step;
+mod vote;
 
 pub use chain::{Chain, Map, Then, chain};
 pub use choose::Chosen;
@@ -33,11 +37,15 @@ pub use llm::{
     DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
 };
 pub use message::{Block, Message, Role, ToolResult, ToolUse};
+pub use orchestrate::{Orchestrate, Orchestrated, Plan, PlanDefect, PlanDefects, Planner, Task, orchestrate};
 pub use outcome::{Census, Outcome, Policy, Status};
+pub use parts::{Part, Parts};
 pub use path::Path;
 pub use prompt::{Prompt, prompt};
 pub use refine::{Drafter, Refine, Refined, Round, Why, refine};
 pub use reply::{Choice, Reply, Stop, Usage};
 pub use route::{How, Route, Routed, Rule, route};
+pub use sections::{ForEach, Sections, for_each, sections};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
+pub use vote::{Ballot, Ended, Standing, Tally, Tie, Vote, vote, vote_of};
