@@ -13,7 +13,11 @@ use crate::terminal::{print, say};
 
 /// `patterns check FLOW`
 pub(crate) fn check(args: &args::Check) -> Result<Exit> {
-    let options = Options { set: args.set.clone(), ask: Some(Arc::new(|_| Box::pin(async { None }))), ..Options::default() };
+    let options = Options {
+        set: args.set.clone(),
+        ask: Some(Arc::new(|_| Box::pin(async { None }))),
+        ..Options::default()
+    };
     let name = args.flow.to_string_lossy();
     let (text, options) = match builtin::text(&name) {
         Some(text) if !args.flow.exists() => {
@@ -53,7 +57,9 @@ pub(crate) fn new(args: &args::New) -> Result<Exit> {
     };
     write().map_err(|error| {
         let message = match error.kind() {
-            std::io::ErrorKind::AlreadyExists => format!("{} is there already and is left alone", file.display()),
+            std::io::ErrorKind::AlreadyExists => {
+                format!("{} is there already and is left alone", file.display())
+            }
             _ => format!("{} cannot be written: {error}", file.display()),
         };
         Error::new(ErrorKind::Config, message)

@@ -77,12 +77,15 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let told = Arc::new(Mutex::new(Told::default()));
     let meter = Meter::default();
-    let llm = layers::standard(connection, layers::Options {
-        observe: Some(Observe::new(listen(progress.clone(), told.clone()))),
-        meter: meter.clone(),
-        limit: Some(Limit::at_most(how.at_once as usize)),
-        ..layers::Options::default()
-    });
+    let llm = layers::standard(
+        connection,
+        layers::Options {
+            observe: Some(Observe::new(listen(progress.clone(), told.clone()))),
+            meter: meter.clone(),
+            limit: Some(Limit::at_most(how.at_once as usize)),
+            ..layers::Options::default()
+        },
+    );
 
     let started = Instant::now();
     progress.start();
@@ -125,16 +128,19 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         say(&remark);
     }
     if how.json {
-        print(&format!("{:#}", json!({
-            "pattern": ended.pattern,
-            "outcome": ended.outcome,
-            "text": ended.text,
-            "model": model,
-            "meter": total,
-            "seconds": started.elapsed().as_secs_f64(),
-            "degraded": told.degraded,
-            "capped": told.capped,
-        })))?;
+        print(&format!(
+            "{:#}",
+            json!({
+                "pattern": ended.pattern,
+                "outcome": ended.outcome,
+                "text": ended.text,
+                "model": model,
+                "meter": total,
+                "seconds": started.elapsed().as_secs_f64(),
+                "degraded": told.degraded,
+                "capped": told.capped,
+            })
+        ))?;
     } else if let Some(text) = &ended.text {
         print(text)?;
     }
@@ -194,8 +200,16 @@ fn remark(ended: &Ended) -> Option<String> {
             Some(line)
         }
         "vote" => {
-            let counts = outcome["counts"].as_array()?.iter().map(|pair| format!("{} {}", pair[0].as_str().unwrap_or("?"), pair[1]));
-            Some(format!("{}; asked {}, saved {}", counts.collect::<Vec<_>>().join(", "), outcome["asked"], outcome["saved"]))
+            let counts = outcome["counts"]
+                .as_array()?
+                .iter()
+                .map(|pair| format!("{} {}", pair[0].as_str().unwrap_or("?"), pair[1]));
+            Some(format!(
+                "{}; asked {}, saved {}",
+                counts.collect::<Vec<_>>().join(", "),
+                outcome["asked"],
+                outcome["saved"]
+            ))
         }
         "refine" => Some(format!(
             "{} after {} drafts",

@@ -13,7 +13,11 @@ use crate::progress::Progress;
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(end.as_bytes())).and_then(|()| out.flush()) {
+    match out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(end.as_bytes()))
+        .and_then(|()| out.flush())
+    {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::new(ErrorKind::Io, format!("the result cannot be written: {error}")))
         }
@@ -46,7 +50,11 @@ pub(crate) fn ask(question: Question, progress: Progress) -> BoxFuture<'static, 
     Box::pin(async move {
         let line = tokio::task::spawn_blocking(move || {
             progress.aside(|| {
-                say(&format!("{}\n\n{}\n", style(&question.gate).for_stderr().bold(), question.text.trim_end()));
+                say(&format!(
+                    "{}\n\n{}\n",
+                    style(&question.gate).for_stderr().bold(),
+                    question.text.trim_end()
+                ));
                 let _ = write!(io::stderr().lock(), "Go on? Only `yes` is a yes: ");
                 let mut line = String::new();
                 let read = io::stdin().read_line(&mut line);

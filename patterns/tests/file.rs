@@ -7,7 +7,8 @@ use patterns::{Error, ErrorKind, Flow, Reply, Request};
 
 fn defects(text: &str) -> Vec<String> {
     let options = Options { name: "flow.toml".to_owned(), ..Options::default() };
-    let error: Error = FlowFile::parse(text, &options).expect_err("a file with a defect must not be accepted");
+    let error: Error =
+        FlowFile::parse(text, &options).expect_err("a file with a defect must not be accepted");
     assert_eq!(error.kind(), ErrorKind::Config);
     match error.cause::<Defects>() {
         Some(found) => found.defects.iter().map(ToString::to_string).collect(),

@@ -35,6 +35,7 @@
 
 mod build;
 mod checks;
+mod kinds;
 mod read;
 
 use std::fmt;
@@ -136,6 +137,23 @@ impl FlowFile {
         let file = Self { about, flow };
         file.check()?; // what only the patterns themselves can see
         Ok(file)
+    }
+
+    /// The label that a route gives to `input`, without going its way; the text of the outcome is the label.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when the outermost pattern is no route, else those of [`Route::decide`](crate::Route::decide).
+    pub async fn decide(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
+        self.flow.decide(llm, input).await
+    }
+
+    /// The plan that an orchestrator makes for `input`, without running it; the text of the outcome is the plan as JSON.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when the outermost pattern is no orchestrator, else those of
+    /// [`Orchestrate::plan_only`](crate::Orchestrate::plan_only).
+    pub async fn plan_only(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
+        self.flow.plan_only(llm, input).await
     }
 
     /// What the file says of itself under `about`.
