@@ -3,7 +3,7 @@
 //! Run it: `cargo run --release --example report`. As a flow file: `examples/flows/report.toml`.
 #![allow(clippy::print_stdout)]
 
-use patterns::{Check, ErrorKind, Flow, Gated, Result, connect_default, layers};
+use patterns::{Check, Flow, Gated, Result, connect_default, layers};
 
 /// The number before the colon of a line `value: metric`.
 fn value(line: &str) -> Option<f64> {
@@ -13,24 +13,18 @@ fn value(line: &str) -> Option<f64> {
 }
 
 fn every_line_has_a_value(text: &str) -> Result<(), String> {
-    match text.lines().find(|line| value(line).is_none()) {
-        Some(line) => Err(format!("\"{line}\" is not a line `value: metric`")),
-        None => Ok(()),
-    }
+    let bad = text.lines().find(|line| value(line).is_none());
+    bad.map_or(Ok(()), |line| Err(format!("\"{line}\" is not a line `value: metric`")))
 }
 
-fn the_same_lines_sorted(before: &str, after: &str) -> Result<(), String> {
+fn the_same_lines_sorted(before: &str, after: &str) -> Result<(), &'static str> {
     let (mut had, mut has): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
-    let descending = has.is_sorted_by(|a, b| value(a) >= value(b));
+    if !has.is_sorted_by(|a, b| value(a) >= value(b)) {
+        return Err("the values do not fall from line to line; compare them as numbers, 8 is less than 19");
+    }
     had.sort_unstable();
     has.sort_unstable();
-    match (had == has, descending) {
-        (false, _) => Err("the lines must stay as they are, every one of them".into()),
-        (_, false) => {
-            Err("the values do not fall from line to line; compare them as numbers, 8 is less than 19".into())
-        }
-        _ => Ok(()),
-    }
+    if had == has { Ok(()) } else { Err("the lines must stay as they are, every one of them") }
 }
 
 fn one_row_a_line(before: &str, after: &str) -> Result<(), String> {
@@ -54,15 +48,11 @@ async fn main() -> Result<()> {
     println!("{}", chain.shape());
 
     let llm = layers::standard(connect_default()?.0, layers::Options::default());
-    match chain.run(&llm, include_str!("data/report.txt")).await {
+    let table = chain.run(&llm, include_str!("data/report.txt")).await;
+    match table.as_ref().map_err(|error| error.cause::<Gated>()) {
         Ok(table) => println!("{table}"),
-        Err(error) if error.kind() == ErrorKind::Gated => match error.cause::<Gated>() {
-            Some(gated) => {
-                println!("stopped at {}: the gate \"{}\" is closed: {}", gated.step, gated.gate, gated.reason)
-            }
-            None => return Err(error),
-        },
-        Err(error) => return Err(error),
+        Err(Some(gated)) => println!("stopped at {}: {gated}", gated.step),
+        Err(None) => return table.map(drop),
     }
     Ok(())
 }

@@ -16,35 +16,28 @@ const USE: &str = "pub fn uses() { let mut s: Stack = Stack::new(); s.push(1i64)
 fn bare(draft: &str) -> &str {
     let inside =
         draft.split_once("```").map_or(draft, |(_, rest)| rest.split_once('\n').map_or("", |(_, code)| code));
-    inside.split_once("```").map_or(inside, |(code, _)| code)
+    inside.split_once("```").map_or(inside, |(code, _)| code).trim()
 }
 
 fn compiles(draft: &str) -> Result<(), String> {
-    let mut rustc = Command::new("rustc")
-        .args([
+    let run = || -> std::io::Result<_> {
+        let mut rustc = Command::new("rustc");
+        rustc.args([
             "--edition=2021",
             "--crate-type=lib",
             "--crate-name=draft",
             "--emit=metadata",
-            "-Awarnings",
             "-o/dev/null",
             "-",
-        ])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("rustc cannot be run: {error}"))?;
-    let code = format!("{}\n{USE}\n", bare(draft));
-    rustc.stdin.take().map(|mut stdin| stdin.write_all(code.as_bytes()));
-    let output = rustc.wait_with_output().map_err(|error| error.to_string())?;
-    if output.status.success() {
-        return Ok(());
-    }
+        ]);
+        let mut rustc = rustc.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        rustc.stdin.take().map_or(Ok(()), |mut stdin| write!(stdin, "{}\n{USE}\n", bare(draft)))?;
+        rustc.wait_with_output()
+    };
+    let output = run().map_err(|error| format!("rustc cannot be run: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!(
-        "it does not compile: {}",
-        said.lines().find(|line| line.starts_with("error")).unwrap_or("error")
-    ))
+    let first = said.lines().find(|line| line.starts_with("error")).unwrap_or("error");
+    if output.status.success() { Ok(()) } else { Err(format!("it does not compile: {first}")) }
 }
 
 #[tokio::main]
@@ -61,6 +54,6 @@ async fn main() -> Result<()> {
         let said = round.verdict.as_ref().map_or("no verdict", |verdict| verdict.feedback.trim());
         println!("draft {}: passed {} of 2 checks. {said}", n + 1, round.passed);
     }
-    println!("accepted: {} ({})\n\n{}", refined.accepted, refined.why.as_str(), bare(&refined.text).trim());
+    println!("accepted: {} ({})\n\n{}", refined.accepted, refined.why.as_str(), bare(&refined.text));
     Ok(())
 }
