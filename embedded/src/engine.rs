@@ -1,8 +1,9 @@
-use crate::choose::{Choice, Choosing};
+use crate::choose::{Calibrations, Choice, choose};
 use crate::error::{Error, ErrorKind, Result};
 use crate::generate::{Event, Generated, Generation, Options};
 use crate::model::Model;
 use crate::model::gguf::Gguf;
+use crate::score::{Beginning, Scoring};
 use crate::text::{Message, Text};
 use crate::worker::{Shared, Worker};
 use futures::StreamExt as _;
@@ -81,7 +82,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`generate`](Engine::generate).
-    pub async fn samples(&self, messages: &[Message], options: &Options, count: usize) -> Result<Vec<Generated>> {
+    pub async fn samples(
+        &self,
+        messages: &[Message],
+        options: &Options,
+        count: usize,
+    ) -> Result<Vec<Generated>> {
         self.run(messages, options, count, |_| ()).await
     }
 
@@ -110,23 +116,30 @@ impl Engine {
         answers.into_iter().collect::<Option<_>>().ok_or_else(stopped)
     }
 
-    /// Says what a text is about: a probability for each choice, in their order, 1 in sum. `noun` is what the text is, such
-    /// as `support ticket` (or just `text`).
+    /// Says what a text is about: a probability for each choice, in their order, 1 in sum. `noun` is what the text is,
+    /// in lower case and without an article, such as `support ticket` or just `text`.
     ///
-    /// A small model cannot be asked this (its answers are at chance), but it can tell how likely it finds a
-    /// description after the text, and the text after a description; both are compared with what it finds
-    /// after texts that say nothing in particular. What depends on the choices alone is computed once and kept.
+    /// A small model that is asked this answers at chance. But it can tell how likely it finds a description after the
+    /// text, and the text after a description (the channel of Min et al., "Noisy Channel Language Model Prompting for
+    /// Few-Shot Text Classification", 2022); both are compared with what it finds for texts that say nothing in
+    /// particular (Zhao et al., "Calibrate Before Use", 2021). What depends on the choices alone is computed once and
+    /// kept, so the first call with new choices takes several times as long as the next.
     ///
     /// # Errors
-    /// [`ErrorKind::BadRequest`] without choices, [`ErrorKind::ContextOverflow`] when the text is too long.
+    /// [`ErrorKind::BadRequest`] without choices, text or noun, [`ErrorKind::ContextOverflow`] when the text is too long.
     pub async fn choose(&self, text: &str, noun: &str, choices: &[Choice]) -> Result<Vec<f64>> {
-        if choices.is_empty() {
-            return Err(Error::bad_request("there is nothing to choose from: give at least one choice"));
-        }
+        choose(self, text, noun, choices).await
+    }
+
+    /// The logarithm of the probability of each end after its beginning.
+    pub(crate) async fn score(&self, beginnings: Vec<Beginning>) -> Result<Vec<Vec<f64>>> {
         let (sender, answer) = oneshot::channel();
-        let (text, noun, choices) = (text.to_owned(), noun.to_owned(), choices.to_vec());
-        self.worker.submit(move |shared| Choosing::start(shared, &text, &noun, &choices, sender));
+        self.worker.submit(move |shared| Scoring::start(shared, &beginnings, sender));
         answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    pub(crate) fn calibrations(&self) -> &Calibrations {
+        &self.shared.calibrations
     }
 }
 
@@ -144,7 +157,10 @@ fn check(messages: &[Message], options: &Options) -> Result<()> {
         return Err(Error::bad_request("max_tokens is 0: an answer has at least 1 token"));
     }
     if !options.temperature.is_finite() || options.temperature < 0.0 {
-        return Err(Error::bad_request(format!("temperature {} is not a number from 0 up", options.temperature)));
+        return Err(Error::bad_request(format!(
+            "temperature {} is not a number from 0 up",
+            options.temperature
+        )));
     }
     if !(0.0..=1.0).contains(&options.top_p) {
         return Err(Error::bad_request(format!("top_p {} is not between 0 and 1", options.top_p)));
@@ -158,11 +174,15 @@ fn stopped() -> Error {
 }
 
 /// Does blocking work on a thread of its own. Dropping the future does not stop it.
-pub(crate) async fn off_the_executor<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn off_the_executor<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let (sender, result) = oneshot::channel();
     std::thread::Builder::new()
         .name("patterns-embedded load".to_owned())
         .spawn(move || sender.send(work()))
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread to load the model on: {error}")))?;
+        .map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("no thread to load the model on: {error}"))
+        })?;
     result.await.unwrap_or_else(|_| Err(stopped()))
 }

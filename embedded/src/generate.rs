@@ -1,7 +1,7 @@
 //! Writing an answer, token by token.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Sequence, Span};
+use crate::model::{Found, Sequence, Span, Want};
 use crate::text::{Message, Pieces};
 use crate::worker::{Job, Shared};
 use futures::channel::mpsc::UnboundedSender;
@@ -126,7 +126,9 @@ pub(crate) fn fits(prompt: usize, context: usize) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::ContextOverflow,
-        format!("the prompt has {prompt} tokens, the model's context window {context}: shorten it, or use a larger model"),
+        format!(
+            "the prompt has {prompt} tokens, the model's context window {context}: shorten it, or use a larger model"
+        ),
     ))
 }
 
@@ -139,29 +141,36 @@ impl Job for Generation {
         if let Some((sequence, done)) = &mut self.reading {
             let tokens = &self.prompt[*done..self.prompt.len().min(*done + room)];
             *done += tokens.len();
-            return vec![Span { sequence, tokens, scores: usize::from(*done == self.prompt.len()) }];
+            let want = if *done == self.prompt.len() { Want::Next } else { Want::Nothing };
+            return vec![Span { sequence, tokens, want }];
         }
         self.samples
             .iter_mut()
-            .map(|sample| Span { sequence: &mut sample.sequence, tokens: &sample.last, scores: 1 })
+            .map(|sample| Span { sequence: &mut sample.sequence, tokens: &sample.last, want: Want::Next })
             .collect()
     }
 
-    fn take(&mut self, shared: &Shared, mut scores: Vec<Vec<f32>>) -> bool {
+    fn take(&mut self, shared: &Shared, found: Vec<Found>) -> bool {
+        let scores = found.into_iter().filter_map(|found| match found {
+            Found::Next(scores) => Some(scores),
+            Found::Nothing | Found::Following(_) => None,
+        });
+        let mut scores: Vec<Vec<f32>> = scores.collect();
         if scores.is_empty() {
             return false;
         }
         if let Some((sequence, _)) = self.reading.take() {
             let sequences = sequence.fork(&shared.model.config, self.count);
             let seed = self.options.seed;
-            self.samples = sequences.into_iter().enumerate().map(|(n, sequence)| Sample::new(n, sequence, seed)).collect();
+            let samples = sequences.into_iter().enumerate();
+            self.samples = samples.map(|(n, sequence)| Sample::new(n, sequence, seed)).collect();
             scores = vec![scores.swap_remove(0); self.count];
         }
         let Generation { options, events, prompt, context, .. } = self;
         let mut scores = scores.into_iter();
         self.samples.retain_mut(|sample| {
-            let Some(mut scores) = scores.next() else { return true };
-            let token = pick(&mut scores, options, &mut sample.rng);
+            let Some(scores) = scores.next() else { return true };
+            let token = pick(&scores, options, &mut sample.rng);
             let Some(stop) = sample.push(shared, token, options, *context, events) else { return true };
             let generated = Generated {
                 text: std::mem::take(&mut sample.text),
@@ -221,7 +230,8 @@ impl Sample {
             None if self.sequence.len() + 1 >= context => Some(Stop::ContextFull),
             None => None,
         };
-        let safe = self.text.len() - if stop.is_some() { 0 } else { held_back(&self.text[self.told..], &options.stop) };
+        let safe = self.text.len()
+            - if stop.is_some() { 0 } else { held_back(&self.text[self.told..], &options.stop) };
         if self.index == 0 && safe > self.told {
             let _ = events.unbounded_send(Event::Text(self.text[self.told..safe].to_owned()));
         }
@@ -241,7 +251,7 @@ fn held_back(text: &str, stops: &[String]) -> usize {
 
 /// The next token.
 #[allow(clippy::cast_possible_truncation, reason = "a vocabulary has fewer than 2^32 tokens")]
-fn pick(scores: &mut [f32], options: &Options, rng: &mut StdRng) -> u32 {
+fn pick(scores: &[f32], options: &Options, rng: &mut StdRng) -> u32 {
     let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(token, _)| token);
     if options.temperature <= 0.0 {
         return best as u32;

@@ -5,6 +5,7 @@ mod engine;
 mod error;
 mod generate;
 mod model;
+mod score;
 mod text;
 pub mod weights;
 mod worker;

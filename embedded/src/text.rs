@@ -49,7 +49,8 @@ impl Message {
 }
 
 /// Names of the tokens that end a turn, in the families of models that use the llama architecture.
-const ENDS: [&str; 6] = ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>"];
+const ENDS: [&str; 6] =
+    ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>"];
 
 /// The tokenizer, the chat template and the tokens that end a turn.
 pub(crate) struct Text {
@@ -71,7 +72,11 @@ impl Text {
                 let name = Value::String("llama3".to_owned());
                 file.content.metadata.insert("tokenizer.ggml.pre".to_owned(), name);
             }
-            other => return Err(file.bad(format!("its way of splitting words, `{other}`, is unknown to this engine"))),
+            other => {
+                return Err(
+                    file.bad(format!("its way of splitting words, `{other}`, is unknown to this engine"))
+                );
+            }
         }
         let mut tokenizer = Tokenizer::from_gguf(&file.content).map_err(|error| file.bad(error))?;
         let bytes = ByteLevel::new(false, true, true);
@@ -91,12 +96,15 @@ impl Text {
         };
         let begin = named("tokenizer.ggml.bos_token_id").map_or_else(String::new, |(_, name)| name);
         let end = named("tokenizer.ggml.eos_token_id").map_or_else(String::new, |(_, name)| name);
-        let keys = ["eos_token_id", "eot_token_id", "eom_token_id"].map(|key| format!("tokenizer.ggml.{key}"));
+        let keys =
+            ["eos_token_id", "eot_token_id", "eom_token_id"].map(|key| format!("tokenizer.ggml.{key}"));
         let mut ends: Vec<u32> = keys.iter().filter_map(|key| Some(named(key)?.0)).collect();
         ends.extend(ENDS.iter().filter_map(|name| tokenizer.token_to_id(name)));
         let special = tokenizer.get_added_vocabulary().get_vocab().keys().cloned().collect();
         let template = file.text("tokenizer.chat_template").map(|source| environment(source.to_owned()));
-        let template = template.transpose().map_err(|error| file.bad(format!("its chat template is broken: {error}")))?;
+        let template = template
+            .transpose()
+            .map_err(|error| file.bad(format!("its chat template is broken: {error}")))?;
         Ok(Text { tokenizer, template, special, ends, begin, end })
     }
 
@@ -108,7 +116,10 @@ impl Text {
     /// The tokens of a conversation, up to where the model's answer begins.
     pub(crate) fn chat(&self, messages: &[Message]) -> Result<Vec<u32>> {
         let Some(template) = &self.template else {
-            return Err(Error::new(ErrorKind::BadFile, "the model's file has no chat template, so it cannot chat"));
+            return Err(Error::new(
+                ErrorKind::BadFile,
+                "the model's file has no chat template, so it cannot chat",
+            ));
         };
         let marker = self.marker(messages.iter().map(|message| &message.text[..]))?;
         let turns: Vec<_> = messages
@@ -128,7 +139,9 @@ impl Text {
         let rendered = template
             .get_template("chat")
             .and_then(|template| template.render(variables))
-            .map_err(|error| Error::bad_request(format!("the model's chat template refuses the messages: {error}")))?;
+            .map_err(|error| {
+                Error::bad_request(format!("the model's chat template refuses the messages: {error}"))
+            })?;
         self.encode(&rendered, marker)
     }
 
@@ -163,7 +176,8 @@ impl Text {
         let mut tokens = Vec::new();
         for piece in text.split(marker) {
             let encoding = self.tokenizer.encode_fast(piece, false);
-            let encoding = encoding.map_err(|error| Error::bad_request(format!("the text has no tokens: {error}")))?;
+            let encoding =
+                encoding.map_err(|error| Error::bad_request(format!("the text has no tokens: {error}")))?;
             tokens.extend_from_slice(encoding.get_ids());
         }
         Ok(tokens)
@@ -176,9 +190,12 @@ fn environment(source: String) -> std::result::Result<Environment<'static>, mini
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.add_function("raise_exception", |why: String| -> std::result::Result<String, minijinja::Error> {
-        Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, why))
-    });
+    environment.add_function(
+        "raise_exception",
+        |why: String| -> std::result::Result<String, minijinja::Error> {
+            Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, why))
+        },
+    );
     environment.add_template_owned("chat", source)?;
     Ok(environment)
 }

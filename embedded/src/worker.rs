@@ -1,7 +1,7 @@
 //! The thread that computes. All calls that are under way go through the model together, one batch after the other.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Model, Span};
+use crate::model::{Found, Model, Span};
 use crate::text::Text;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::sync::{Arc, mpsc};
@@ -22,8 +22,8 @@ pub(crate) trait Job: Send {
     fn is_wanted(&self) -> bool;
     /// The tokens to be read next: at least one, at most about `room`.
     fn spans(&mut self, room: usize) -> Vec<Span<'_>>;
-    /// Takes the scores that its spans asked for; true when the job is done.
-    fn take(&mut self, shared: &Shared, scores: Vec<Vec<f32>>) -> bool;
+    /// Takes what was found out about its spans; true when the job is done.
+    fn take(&mut self, shared: &Shared, found: Vec<Found>) -> bool;
     /// Ends the job.
     fn fail(&mut self, error: Error);
 }
@@ -37,10 +37,12 @@ pub(crate) struct Worker(Sender<Start>);
 impl Worker {
     pub(crate) fn start(shared: Arc<Shared>) -> Result<Worker> {
         let (sender, receiver) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("patterns-embedded".to_owned());
-        thread
-            .spawn(move || work(&shared, &receiver))
-            .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the model: {error}")))?;
+        // a pool of the engine's own: work that starts within a pool is handed out faster than from outside
+        let pool = rayon::ThreadPoolBuilder::new()
+            .thread_name(|n| format!("patterns-embedded {n}"))
+            .build()
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("no threads for the model: {error}")))?;
+        pool.spawn(move || work(&shared, &receiver));
         Ok(Worker(sender))
     }
 
@@ -77,7 +79,7 @@ fn work(shared: &Shared, starts: &Receiver<Start>) {
 
 /// One batch with as many jobs as have room in it.
 fn step(shared: &Shared, jobs: &mut Vec<Box<dyn Job>>) {
-    let (mut spans, mut wants) = (Vec::new(), Vec::new());
+    let (mut spans, mut counts) = (Vec::new(), Vec::new());
     let mut room = BATCH;
     for job in jobs.iter_mut() {
         if room == 0 {
@@ -85,27 +87,26 @@ fn step(shared: &Shared, jobs: &mut Vec<Box<dyn Job>>) {
         }
         let new = job.spans(room);
         room = room.saturating_sub(new.iter().map(|span| span.tokens.len()).sum());
-        wants.push(new.iter().map(|span| span.scores).sum::<usize>());
+        counts.push(new.len());
         spans.extend(new);
     }
-    let scores = shared.model.forward(&mut spans);
+    let found = shared.model.forward(&mut spans);
     drop(spans);
-    let mut index = 0;
-    match scores {
-        Ok(scores) => {
-            let mut scores = scores.into_iter();
-            let mut wants = wants.into_iter();
-            jobs.retain_mut(|job| match wants.next() {
-                Some(count) => !job.take(shared, scores.by_ref().take(count).collect()),
+    let mut counts = counts.into_iter();
+    match found {
+        Ok(found) => {
+            let mut found = found.into_iter();
+            jobs.retain_mut(|job| match counts.next() {
+                Some(count) => !job.take(shared, found.by_ref().take(count).collect()),
                 None => true,
             });
         }
         Err(error) => jobs.retain_mut(|job| {
-            index += 1;
-            if index <= wants.len() {
+            let was_in_it = counts.next().is_some();
+            if was_in_it {
                 job.fail(Error::new(error.kind(), error.to_string()));
             }
-            index > wants.len()
+            !was_in_it
         }),
     }
 }

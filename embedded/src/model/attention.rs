@@ -1,7 +1,7 @@
 //! Attention of tokens to what their own sequence holds.
 
 use super::gguf::Config;
-use super::kernels::{ARCH, add_scaled, dot, softmax};
+use super::kernels::{add_scaled, dot, softmax, vectorised};
 use super::sequence::{LayerMemory, Sequence};
 use rayon::prelude::*;
 
@@ -16,7 +16,8 @@ impl Rope {
         #[allow(clippy::cast_precision_loss)]
         let frequency = |pair: usize| {
             let factor = factors.map_or(1.0, |factors| factors[pair]);
-            config.rope_base.powf(-2.0 * pair as f32 / config.rope_width as f32) / (factor * config.rope_scale)
+            config.rope_base.powf(-2.0 * pair as f32 / config.rope_width as f32)
+                / (factor * config.rope_scale)
         };
         Rope { frequencies: (0..config.rope_width / 2).map(frequency).collect() }
     }
@@ -71,12 +72,15 @@ pub(super) fn attend(
         .collect();
     let mut out = vec![0.0; jobs.len() * heads * head_width];
     let one = |((job, row), out): ((&(&Sequence, usize), &[f32]), &mut [f32])| {
-        ARCH.dispatch(|| one_token(config, layer, *job, row, out));
+        one_token(config, layer, *job, row, out);
     };
     let work: usize = jobs.iter().map(|(sequence, own)| own + sequence.len() - sequence.own.len).sum();
     // below this the threads cost more than they give
     if work < 256 {
-        jobs.iter().zip(qkv.chunks_exact(row_width)).zip(out.chunks_exact_mut(heads * head_width)).for_each(one);
+        jobs.iter()
+            .zip(qkv.chunks_exact(row_width))
+            .zip(out.chunks_exact_mut(heads * head_width))
+            .for_each(one);
     } else {
         jobs.par_iter()
             .zip(qkv.par_chunks_exact(row_width))
@@ -86,33 +90,35 @@ pub(super) fn attend(
     out
 }
 
-#[inline(always)]
-fn one_token(config: &Config, layer: usize, (sequence, own): (&Sequence, usize), row: &[f32], out: &mut [f32]) {
-    let Config { heads, kv_heads, head_width, .. } = *config;
-    #[allow(clippy::cast_precision_loss)]
-    let scale = 1.0 / (head_width as f32).sqrt();
-    let shared = sequence.shared.as_deref().map(|shared| &shared.layers[layer]);
-    let mut scores = Vec::with_capacity(sequence.len() + own);
-    for (head, out) in out.chunks_exact_mut(head_width).enumerate() {
-        let kv_head = head * kv_heads / heads;
-        let query = &row[head * head_width..][..head_width];
-        let own_memory = &sequence.own.layers[layer];
-        let parts = [
-            shared.map(|shared| (&shared.keys[kv_head][..], &shared.values[kv_head][..])),
-            Some((
-                &own_memory.keys[kv_head][..own * head_width],
-                &own_memory.values[kv_head][..own * head_width],
-            )),
-        ];
-        scores.clear();
-        for (keys, _) in parts.iter().flatten() {
-            scores.extend(keys.chunks_exact(head_width).map(|key| scale * dot(query, key)));
-        }
-        softmax(&mut scores);
-        let mut weights = scores.iter();
-        for (_, values) in parts.iter().flatten() {
-            for (value, weight) in values.chunks_exact(head_width).zip(weights.by_ref()) {
-                add_scaled(out, *weight, value);
+vectorised! {
+    fn one_token(config: &Config, layer: usize, job: (&Sequence, usize), row: &[f32], out: &mut [f32]) {
+        let (sequence, own) = job;
+        let Config { heads, kv_heads, head_width, .. } = *config;
+        #[allow(clippy::cast_precision_loss)]
+        let scale = 1.0 / (head_width as f32).sqrt();
+        let shared = sequence.shared.as_deref().map(|shared| &shared.layers[layer]);
+        let mut scores = Vec::with_capacity(sequence.len() + own);
+        for (head, out) in out.chunks_exact_mut(head_width).enumerate() {
+            let kv_head = head * kv_heads / heads;
+            let query = &row[head * head_width..][..head_width];
+            let own_memory = &sequence.own.layers[layer];
+            let parts = [
+                shared.map(|shared| (&shared.keys[kv_head][..], &shared.values[kv_head][..])),
+                Some((
+                    &own_memory.keys[kv_head][..own * head_width],
+                    &own_memory.values[kv_head][..own * head_width],
+                )),
+            ];
+            scores.clear();
+            for (keys, _) in parts.iter().flatten() {
+                scores.extend(keys.chunks_exact(head_width).map(|key| scale * dot(query, key)));
+            }
+            softmax(&mut scores);
+            let mut weights = scores.iter();
+            for (_, values) in parts.iter().flatten() {
+                for (value, weight) in values.chunks_exact(head_width).zip(weights.by_ref()) {
+                    add_scaled(out, *weight, value);
+                }
             }
         }
     }

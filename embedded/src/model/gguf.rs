@@ -17,7 +17,9 @@ pub(crate) struct Gguf {
 
 impl Gguf {
     pub(crate) fn open(path: &Path) -> Result<Gguf> {
-        let bad = |why: String| Error::new(ErrorKind::BadFile, format!("cannot read the model {}: {why}", path.display()));
+        let bad = |why: String| {
+            Error::new(ErrorKind::BadFile, format!("cannot read the model {}: {why}", path.display()))
+        };
         let file = File::open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 Error::new(ErrorKind::MissingWeights, format!("there is no model file {}", path.display()))
@@ -25,7 +27,8 @@ impl Gguf {
             _ => bad(error.to_string()),
         })?;
         let mut reader = BufReader::new(file);
-        let content = Content::read(&mut reader).map_err(|error| bad(format!("it is not a whole GGUF file ({error})")))?;
+        let content = Content::read(&mut reader)
+            .map_err(|error| bad(format!("it is not a whole GGUF file ({error})")))?;
         Ok(Gguf { path: path.to_owned(), reader, content })
     }
 
@@ -43,7 +46,9 @@ impl Gguf {
 
     pub(crate) fn texts(&self, key: &str) -> Option<impl Iterator<Item = &str>> {
         match self.content.metadata.get(key)? {
-            Value::Array(values) => Some(values.iter().filter_map(|value| value.to_string().ok().map(String::as_str))),
+            Value::Array(values) => {
+                Some(values.iter().filter_map(|value| value.to_string().ok().map(String::as_str)))
+            }
             _ => None,
         }
     }
@@ -118,13 +123,19 @@ impl Config {
         let rope_scale = match file.text(&key("rope.scaling.type")) {
             None | Some("none") => 1.0,
             Some("linear") => file.number(&key("rope.scaling.factor")).unwrap_or(1.0),
-            Some(other) => return Err(file.bad(format!("its rope scaling `{other}` is unknown to this engine"))),
+            Some(other) => {
+                return Err(file.bad(format!("its rope scaling `{other}` is unknown to this engine")));
+            }
         };
         let (width, heads) = (whole("embedding_length")?, whole("attention.head_count")?);
         let kv_heads = file.whole(&key("attention.head_count_kv")).unwrap_or(heads);
         let head_width = file.whole(&key("attention.key_length")).unwrap_or(width / heads);
         let rope_width = file.whole(&key("rope.dimension_count")).unwrap_or(head_width);
-        if kv_heads == 0 || !heads.is_multiple_of(kv_heads) || rope_width > head_width || !rope_width.is_multiple_of(2) {
+        if kv_heads == 0
+            || !heads.is_multiple_of(kv_heads)
+            || rope_width > head_width
+            || !rope_width.is_multiple_of(2)
+        {
             return Err(file.bad(format!(
                 "{heads} heads, {kv_heads} key heads, {head_width} numbers in a head and {rope_width} of them turned do \
                  not go together"

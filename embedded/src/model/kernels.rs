@@ -1,11 +1,34 @@
 //! The inner loops. They are written so that the compiler vectorises them, and run through [`pulp`], which picks the
 //! widest instructions of the machine at run time; so a default build is fast without `unsafe` and without flags.
 
-use pulp::Arch;
 use rayon::prelude::*;
-use std::sync::LazyLock;
 
-pub(super) static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
+/// Defines functions whose bodies are compiled for each level of vector instructions, and run at the highest one that
+/// the machine has. A closure would not do: it is compiled on its own, for the lowest level.
+macro_rules! vectorised {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        $vis fn $name($($arg: $type),*) {
+            struct Call<A>(A);
+            impl pulp::WithSimd for Call<($($type,)*)> {
+                type Output = ();
+                #[inline(always)]
+                fn with_simd<S: pulp::Simd>(self, _: S) {
+                    let ($($arg,)*) = self.0;
+                    $body
+                }
+            }
+            pulp::Arch::new().dispatch(Call(($($arg,)*)));
+        }
+    )*};
+}
+pub(super) use vectorised;
+
+/// `a * b + c`. Not `mul_add`, which is a slow call on a machine without the instruction.
+#[inline(always)]
+pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
+    a * b + c
+}
 
 /// Lanes that a sum is kept in: two registers of AVX2, so that two multiply-adds are in flight.
 const LANES: usize = 16;
@@ -18,7 +41,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let (b, b_rest) = b.as_chunks::<LANES>();
     for (a, b) in a.iter().zip(b) {
         for lane in 0..LANES {
-            sum[lane] = a[lane].mul_add(b[lane], sum[lane]);
+            sum[lane] = multiply_add(a[lane], b[lane], sum[lane]);
         }
     }
     total(&sum) + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
@@ -28,7 +51,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 #[inline(always)]
 pub(super) fn add_scaled(a: &mut [f32], factor: f32, b: &[f32]) {
     for (a, b) in a.iter_mut().zip(b) {
-        *a = factor.mul_add(*b, *a);
+        *a = multiply_add(factor, *b, *a);
     }
 }
 
@@ -49,7 +72,6 @@ pub(super) fn total(lanes: &[f32; LANES]) -> f32 {
 /// `e^x` to about 1e-7 relative error, in operations that vectorise (the library's `exp` is a call per number):
 /// `2^n` through the exponent bits, the rest by a polynomial.
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "the exponent was clamped to the range of f32")]
 pub(super) fn exp(x: f32) -> f32 {
     const POLYNOMIAL: [f32; 7] =
         [1.0, 0.693_147_2, 0.240_226_5, 0.055_504_11, 0.009_618_129, 0.001_333_355_8, 0.000_154_035_3];
@@ -60,17 +82,32 @@ pub(super) fn exp(x: f32) -> f32 {
     let rest = power - whole;
     let mut value = POLYNOMIAL[6];
     for coefficient in POLYNOMIAL[..6].iter().rev() {
-        value = value.mul_add(rest, *coefficient);
+        value = multiply_add(value, rest, *coefficient);
     }
-    let scale = f32::from_bits(((whole as i32 + 127) as u32) << 23);
-    value * scale
+    // the low bits of the rounded sum are the whole number, in two's complement
+    value * f32::from_bits((power + ROUND).to_bits().wrapping_add(127) << 23)
 }
 
 /// Each row of `x` divided by its root mean square and scaled by `weight`.
 pub(super) fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32) -> Vec<f32> {
-    let width = weight.len();
     let mut out = vec![0.0; x.len()];
-    ARCH.dispatch(|| {
+    normalise(x, weight, epsilon, &mut out);
+    out
+}
+
+/// `silu(gate) * up` for rows that hold the gate in their first half and the other factor in their second.
+pub(super) fn swiglu(rows: &[f32], width: usize) -> Vec<f32> {
+    let mut out = vec![0.0; rows.len() / 2];
+    let at_once = 8;
+    rows.par_chunks(2 * width * at_once)
+        .zip(out.par_chunks_mut(width * at_once))
+        .for_each(|(rows, out)| gate(rows, width, out));
+    out
+}
+
+vectorised! {
+    fn normalise(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+        let width = weight.len();
         for (row, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             #[allow(clippy::cast_precision_loss)]
             let mean = dot(row, row) / width as f32;
@@ -79,27 +116,16 @@ pub(super) fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32) -> Vec<f32> {
                 *out = x * factor * weight;
             }
         }
-    });
-    out
-}
+    }
 
-/// `silu(gate) * up` for rows that hold the gate in their first half and the other factor in their second.
-pub(super) fn swiglu(rows: &[f32], width: usize) -> Vec<f32> {
-    let mut out = vec![0.0; rows.len() / 2];
-    let one = |(row, out): (&[f32], &mut [f32])| {
-        ARCH.dispatch(|| {
+    fn gate(rows: &[f32], width: usize, out: &mut [f32]) {
+        for (row, out) in rows.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
             let (gate, up) = row.split_at(width);
             for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
                 *out = gate / (1.0 + exp(-gate)) * up;
             }
-        });
-    };
-    if rows.len() < 32 * width {
-        rows.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)).for_each(one);
-    } else {
-        rows.par_chunks_exact(2 * width).zip(out.par_chunks_exact_mut(width)).for_each(one);
+        }
     }
-    out
 }
 
 /// Turns scores into weights that sum to 1, in place.
@@ -138,7 +164,7 @@ mod tests {
         for step in -8_000..8_000 {
             #[allow(clippy::cast_precision_loss)]
             let x = step as f32 * 0.01;
-            let (ours, theirs) = (ARCH.dispatch(|| exp(x)), x.exp());
+            let (ours, theirs) = (exp(x), x.exp());
             assert!((ours - theirs).abs() <= 3e-6 * theirs, "e^{x}: {ours} is not {theirs}");
         }
         assert!(exp(-1e9) < 1e-37);

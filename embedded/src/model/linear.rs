@@ -2,15 +2,13 @@
 //! bound, and candle's matrix product is at it), and eight-bit blocks where there are few (memory is the bound, and a
 //! quarter of the bytes is nearly four times the speed).
 
-use super::kernels::ARCH;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Result, Storage, Tensor};
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 /// Weights that share a scale and an offset.
 const BLOCK: usize = 32;
-/// Lanes of a sum, see `kernels.rs`.
-const LANES: usize = 16;
 /// From so many rows on the dense form is the faster one (measured on two cores with AVX2).
 const DENSE_FROM: usize = 12;
 
@@ -33,7 +31,8 @@ impl Linear {
     /// The matrices stacked on each other: one product instead of several with the same input.
     pub(super) fn new(parts: &[QTensor]) -> Result<Linear> {
         let columns = parts[0].shape().dims2()?.1;
-        let dense: Vec<Tensor> = parts.iter().map(|part| part.dequantize(&Device::Cpu)).collect::<Result<_>>()?;
+        let dense: Vec<Tensor> =
+            parts.iter().map(|part| part.dequantize(&Device::Cpu)).collect::<Result<_>>()?;
         let dense = if let [one] = &dense[..] { one.clone() } else { Tensor::cat(&dense, 0)? };
         if columns % BLOCK != 0 {
             candle_core::bail!("a matrix has {columns} columns, which is no multiple of {BLOCK}");
@@ -54,8 +53,10 @@ impl Linear {
     pub(super) fn row(&self, index: usize, out: &mut Vec<f32>) {
         let per_row = self.columns / BLOCK;
         let range = index * per_row..(index + 1) * per_row;
-        for (quants, [scale, offset]) in self.blocks.quants[range.clone()].iter().zip(&self.blocks.scales[range]) {
-            out.extend(quants.iter().map(|quant| f32::from(*quant).mul_add(*scale, *offset)));
+        for (quants, [scale, offset]) in
+            self.blocks.quants[range.clone()].iter().zip(&self.blocks.scales[range])
+        {
+            out.extend(quants.iter().map(|quant| f32::from(*quant) * scale + offset));
         }
     }
 
@@ -78,7 +79,7 @@ impl Linear {
         const AT_ONCE: usize = 64;
         let mut transposed = vec![0.0; self.rows * count];
         transposed.par_chunks_mut(AT_ONCE * count).enumerate().for_each(|(index, out)| {
-            ARCH.dispatch(|| self.some_rows(x, count, index * AT_ONCE, out));
+            Arch::new().dispatch(SomeRows { matrix: self, x, count, first: index * AT_ONCE, out });
         });
         if count == 1 {
             return transposed;
@@ -91,55 +92,81 @@ impl Linear {
         }
         out
     }
+}
 
-    /// The rows from `first` on, for all `count` inputs; `out` holds `count` values for each row.
+/// Some rows of a matrix, for one thread.
+struct SomeRows<'a> {
+    matrix: &'a Linear,
+    x: &'a [f32],
+    count: usize,
+    first: usize,
+    /// Gets `count` values for each row.
+    out: &'a mut [f32],
+}
+
+impl WithSimd for SomeRows<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn some_rows(&self, x: &[f32], count: usize, first: usize, out: &mut [f32]) {
-        for (row, out) in out.chunks_exact_mut(count).enumerate() {
-            let mut done = 0;
-            while done < count {
-                let x = &x[done * self.columns..];
-                let out = &mut out[done..];
-                done += match count - done {
-                    1 => self.one_row::<1>(first + row, x, out),
-                    2 => self.one_row::<2>(first + row, x, out),
-                    3 => self.one_row::<3>(first + row, x, out),
-                    _ => self.one_row::<4>(first + row, x, out),
+    fn with_simd<S: Simd>(self, simd: S) {
+        let columns = self.matrix.columns;
+        let per_row = columns / BLOCK;
+        let mut weights = vec![0.0; columns];
+        for (row, out) in self.out.chunks_exact_mut(self.count).enumerate() {
+            let range = (self.first + row) * per_row..(self.first + row + 1) * per_row;
+            for (weight, quant) in
+                weights.iter_mut().zip(self.matrix.blocks.quants[range.clone()].as_flattened())
+            {
+                *weight = f32::from(*quant);
+            }
+            let scales = &self.matrix.blocks.scales[range];
+            let (mut x, mut out) = (self.x, out);
+            while !out.is_empty() {
+                let done = match out.len() {
+                    1 => one_row::<S, 1>(simd, &weights, scales, x, out),
+                    2 => one_row::<S, 2>(simd, &weights, scales, x, out),
+                    3 => one_row::<S, 3>(simd, &weights, scales, x, out),
+                    4 => one_row::<S, 4>(simd, &weights, scales, x, out),
+                    5 => one_row::<S, 5>(simd, &weights, scales, x, out),
+                    _ => one_row::<S, 6>(simd, &weights, scales, x, out),
                 };
+                (x, out) = (&x[done * columns..], &mut out[done..]);
             }
         }
     }
+}
 
-    /// One row of the matrix times `N` inputs: each weight is unpacked once. The order of the additions is the same
-    /// for every `N`, so a batch gives exactly what its members give alone.
-    #[inline(always)]
-    fn one_row<const N: usize>(&self, row: usize, x: &[f32], out: &mut [f32]) -> usize {
-        let per_row = self.columns / BLOCK;
-        let range = row * per_row..(row + 1) * per_row;
-        let inputs: [&[[f32; LANES]]; N] =
-            std::array::from_fn(|n| x[n * self.columns..(n + 1) * self.columns].as_chunks().0);
-        let mut sums = [[0.0_f32; LANES]; N];
-        for (index, (quants, [scale, offset])) in
-            self.blocks.quants[range.clone()].iter().zip(&self.blocks.scales[range]).enumerate()
-        {
-            for (half, quants) in quants.as_chunks::<LANES>().0.iter().enumerate() {
-                let mut weights = [0.0; LANES];
-                for lane in 0..LANES {
-                    weights[lane] = f32::from(quants[lane]).mul_add(*scale, *offset);
-                }
-                for n in 0..N {
-                    let x = &inputs[n][2 * index + half];
-                    for lane in 0..LANES {
-                        sums[n][lane] = weights[lane].mul_add(x[lane], sums[n][lane]);
-                    }
-                }
+/// One row of the matrix times `N` inputs: each weight is unpacked once. The order of the additions is the same for
+/// every `N`, so a batch gives exactly what its members give alone.
+#[inline(always)]
+fn one_row<S: Simd, const N: usize>(
+    simd: S,
+    quants: &[f32],
+    scales: &[[f32; 2]],
+    x: &[f32],
+    out: &mut [f32],
+) -> usize {
+    let columns = quants.len();
+    let quants = S::as_simd_f32s(quants).0;
+    let inputs: [&[S::f32s]; N] =
+        std::array::from_fn(|n| S::as_simd_f32s(&x[n * columns..(n + 1) * columns]).0);
+    let mut sums = [[simd.splat_f32s(0.0); 2]; N];
+    let per_block = BLOCK / S::F32_LANES;
+    for (index, [scale, offset]) in scales.iter().enumerate() {
+        let (scale, offset) = (simd.splat_f32s(*scale), simd.splat_f32s(*offset));
+        let range = index * per_block..(index + 1) * per_block;
+        let inputs: [&[S::f32s]; N] = std::array::from_fn(|n| &inputs[n][range.clone()]);
+        for (at, quant) in quants[range].iter().enumerate() {
+            let weight = simd.mul_add_e_f32s(*quant, scale, offset);
+            for n in 0..N {
+                sums[n][at % 2] = simd.mul_add_e_f32s(weight, inputs[n][at], sums[n][at % 2]);
             }
         }
-        for n in 0..N {
-            out[n] = super::kernels::total(&sums[n]);
-        }
-        N
     }
+    for n in 0..N {
+        out[n] = simd.reduce_sum_f32s(simd.add_f32s(sums[n][0], sums[n][1]));
+    }
+    N
 }
 
 impl Blocks {

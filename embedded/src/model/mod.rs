@@ -13,6 +13,7 @@ use attention::{Rope, attend};
 use gguf::{Config, Gguf};
 use kernels::{rms_norm, swiglu};
 use linear::Linear;
+use rayon::prelude::*;
 
 /// The weights, ready to be multiplied.
 pub(crate) struct Model {
@@ -38,14 +39,32 @@ struct Layer {
 pub(crate) struct Span<'a> {
     pub(crate) sequence: &'a mut Sequence,
     pub(crate) tokens: &'a [u32],
-    /// After how many of the tokens, counted from the end, the next-token scores are wanted.
-    pub(crate) scores: usize,
+    pub(crate) want: Want<'a>,
+}
+
+/// What is to be found out about a span.
+pub(crate) enum Want<'a> {
+    Nothing,
+    /// How likely each token of the vocabulary comes after the span.
+    Next,
+    /// How likely each token of the span is followed by the one given here.
+    Following(&'a [u32]),
+}
+
+/// What was found out about a span.
+pub(crate) enum Found {
+    Nothing,
+    /// Logarithms, up to a constant, of the probability of each token.
+    Next(Vec<f32>),
+    /// Logarithm of the probability of all that followed.
+    Following(f64),
 }
 
 impl Model {
     pub(crate) fn load(file: &mut Gguf) -> Result<Model> {
         let config = Config::read(file)?;
-        let factors = if file.has("rope_freqs.weight") { Some(file.vector("rope_freqs.weight")?) } else { None };
+        let factors =
+            if file.has("rope_freqs.weight") { Some(file.vector("rope_freqs.weight")?) } else { None };
         if factors.as_ref().is_some_and(|factors| factors.len() != config.rope_width / 2) {
             return Err(file.bad("`rope_freqs.weight` does not fit the heads"));
         }
@@ -55,7 +74,11 @@ impl Model {
             let (q, kv) = (config.heads * config.head_width, config.kv_heads * config.head_width);
             layers.push(Layer {
                 attention_norm: vector(file, &name("attn_norm"), config.width)?,
-                qkv: matrix(file, config.width, &[(&name("attn_q"), q), (&name("attn_k"), kv), (&name("attn_v"), kv)])?,
+                qkv: matrix(
+                    file,
+                    config.width,
+                    &[(&name("attn_q"), q), (&name("attn_k"), kv), (&name("attn_v"), kv)],
+                )?,
                 attention_output: matrix(file, q, &[(&name("attn_output"), config.width)])?,
                 hidden_norm: vector(file, &name("ffn_norm"), config.width)?,
                 gate_up: matrix(
@@ -82,17 +105,13 @@ impl Model {
         })
     }
 
-    /// Reads the tokens of all spans at once, and gives the wanted scores: for each a list over the whole vocabulary
-    /// (unnormalised logarithms), in the order of spans and tokens.
-    pub(crate) fn forward(&self, spans: &mut [Span<'_>]) -> Result<Vec<Vec<f32>>> {
-        let Config { width, hidden, epsilon, .. } = self.config;
-        let (mut x, mut angles, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
+    /// Reads the tokens of all spans at once, and gives what is wanted, in the order of the spans.
+    pub(crate) fn forward(&self, spans: &mut [Span<'_>]) -> Result<Vec<Found>> {
+        let Config { hidden, epsilon, .. } = self.config;
+        let (mut x, mut angles) = (Vec::new(), Vec::new());
         for span in &*spans {
             let start = span.sequence.len();
             for (n, token) in span.tokens.iter().enumerate() {
-                if n + span.scores >= span.tokens.len() {
-                    wanted.push(angles.len());
-                }
                 self.tokens.row(*token as usize, &mut x);
                 angles.push(self.rope.at(start + n));
             }
@@ -109,14 +128,58 @@ impl Model {
         for (sequence, count) in sequences {
             sequence.own.len += count;
         }
-        if wanted.is_empty() {
-            return Ok(Vec::new());
-        }
-        let last: Vec<f32> = wanted.iter().flat_map(|row| &x[row * width..(row + 1) * width]).copied().collect();
-        let output = self.output.as_ref().unwrap_or(&self.tokens);
-        let scores = output.forward(rms_norm(&last, &self.output_norm, epsilon))?;
-        Ok(scores.chunks_exact(output.rows()).map(<[f32]>::to_vec).collect())
+        self.find(spans, &x)
     }
+
+    /// What is wanted, from the last layer's output for each token.
+    fn find(&self, spans: &[Span<'_>], x: &[f32]) -> Result<Vec<Found>> {
+        // at most so many rows over the whole vocabulary are in memory at once
+        const ROWS: usize = 32;
+        let Config { width, epsilon, .. } = self.config;
+        let output = self.output.as_ref().unwrap_or(&self.tokens);
+        let mut found = Vec::with_capacity(spans.len());
+        let mut asked = Vec::new();
+        let mut row = 0;
+        for (n, span) in spans.iter().enumerate() {
+            match span.want {
+                Want::Nothing => found.push(Found::Nothing),
+                Want::Next => {
+                    found.push(Found::Next(Vec::new()));
+                    asked.push((n, row + span.tokens.len() - 1, None));
+                }
+                Want::Following(next) => {
+                    found.push(Found::Following(0.0));
+                    asked.extend(next.iter().enumerate().map(|(at, next)| (n, row + at, Some(*next))));
+                }
+            }
+            row += span.tokens.len();
+        }
+        for asked in asked.chunks(ROWS) {
+            let rows: Vec<f32> =
+                asked.iter().flat_map(|(_, row, _)| &x[row * width..][..width]).copied().collect();
+            let scores = output.forward(rms_norm(&rows, &self.output_norm, epsilon))?;
+            let scores = scores.par_chunks_exact(output.rows()).zip(asked);
+            let answers: Vec<Found> = scores
+                .map(|(scores, (_, _, next))| match next {
+                    None => Found::Next(scores.to_vec()),
+                    Some(next) => Found::Following(log_probability(scores, *next)),
+                })
+                .collect();
+            for ((n, _, _), answer) in asked.iter().zip(answers) {
+                match (&mut found[*n], answer) {
+                    (Found::Following(sum), Found::Following(one)) => *sum += one,
+                    (found, answer) => *found = answer,
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn log_probability(scores: &[f32], token: u32) -> f64 {
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let all: f64 = scores.iter().map(|score| f64::from((score - most).exp())).sum();
+    f64::from(scores[token as usize] - most) - all.ln()
 }
 
 fn add(x: &mut [f32], y: &[f32]) {

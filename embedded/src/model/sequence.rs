@@ -19,7 +19,10 @@ pub(super) struct Memory {
 
 impl Memory {
     fn new(config: &Config) -> Memory {
-        let layer = LayerMemory { keys: vec![Vec::new(); config.kv_heads], values: vec![Vec::new(); config.kv_heads] };
+        let layer = LayerMemory {
+            keys: vec![Vec::new(); config.kv_heads],
+            values: vec![Vec::new(); config.kv_heads],
+        };
         Memory { layers: vec![layer; config.layers], len: 0 }
     }
 }
