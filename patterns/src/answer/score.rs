@@ -71,7 +71,7 @@ fn read(text: &str, scale: Option<f64>) -> Result<f64, Unread> {
         return agree(contents.iter().map(String::as_str), scale, text);
     }
     let prose = found.prose();
-    let values = FIELDS.values(&prose);
+    let values = FIELDS.values(&prose, is_alone);
     if !values.is_empty() {
         return agree(values.into_iter().filter(|value| !blank(value)), scale, &prose);
     }
