@@ -49,7 +49,11 @@ pub fn gate(text: &str, word: &str) -> Result<bool, Unread> {
         || equal(first)
         || leads(&choice, first, word)
         || equal(last)
-        || choice.fields().values(&prose, equal).iter().any(|value| equal(value) || leads(&choice, value, word)))
+        || choice
+            .fields()
+            .values(&prose, equal)
+            .iter()
+            .any(|value| equal(value) || leads(&choice, value, word)))
 }
 
 /// The line starts with the word, and a reason for it follows. Written in another case than the
