@@ -250,12 +250,12 @@ impl Budget {
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        match self.ends() {
-            None => work.await,
-            Some(ends) => timeout_at(ends, work).await.unwrap_or_else(|_| {
-                Err(over(format_args!("{:?}", self.time.unwrap_or_default()), "that time has passed"))
-            }),
+        let Some(ends) = self.ends() else { return work.await };
+        let too_late = || over(format_args!("{:?}", self.time.unwrap_or_default()), "that time has passed");
+        if Instant::now() >= ends {
+            return Err(too_late()); // a time-out would let the work begin
         }
+        timeout_at(ends, work).await.unwrap_or_else(|_| Err(too_late()))
     }
 }
 
