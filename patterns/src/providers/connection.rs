@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt};
 
-#[cfg(feature = "http")]
-use super::Anthropic;
 use super::env::Env;
 use super::script::Script;
 use super::spec::{Spec, provider_of};
+#[cfg(feature = "http")]
+use super::{Anthropic, OpenAi};
 use crate::error::{Error, ErrorKind, Result};
 use crate::llm::{Llm, Request};
 use crate::reply::Reply;
@@ -141,7 +141,9 @@ impl Provider {
             #[cfg(feature = "http")]
             Spec::Anthropic(model) => Ok(Self::Http(Arc::new(Anthropic::from_env(model, env)?))),
             #[cfg(feature = "http")]
-            Spec::OpenAi(_) | Spec::Ollama(_) => Err(Error::new(ErrorKind::Config, "openai comes next")),
+            Spec::OpenAi(model) => Ok(Self::Http(Arc::new(OpenAi::from_env(model, env)?))),
+            #[cfg(feature = "http")]
+            Spec::Ollama(model) => Ok(Self::Http(Arc::new(OpenAi::ollama_from_env(model, env)?))),
             #[cfg(not(feature = "http"))]
             Spec::Anthropic(_) | Spec::OpenAi(_) | Spec::Ollama(_) => Err(Error::new(
                 ErrorKind::Config,

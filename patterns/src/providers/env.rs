@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 /// Where set-up is read from: the process's environment, or anything else that gives a value for a name.
 #[derive(Clone)]
-pub struct Env(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub struct Env(Arc<Lookup>);
+
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Env {
     /// The environment of the process.

@@ -9,7 +9,6 @@ use super::reply::{self, StopDetails, WireUsage};
 use crate::error::{Error, Result};
 use crate::llm::OnText;
 use crate::message::Block;
-use crate::providers::failure::Failure;
 use crate::providers::http::Answer;
 use crate::providers::sse::Events;
 use crate::reply::{Reply, Stop};
@@ -88,7 +87,7 @@ impl<'r> Assembly<'r> {
                 self.hear(answer, &data)?;
             }
         }
-        answer.drain();
+        answer.drain().await;
         self.finish(answer)
     }
 
@@ -148,7 +147,7 @@ impl<'r> Assembly<'r> {
                 }
             }
             "message_stop" => self.ended = true,
-            "error" => return Err(answer.failed(Failure::read(data))),
+            "error" => return Err(answer.failed(data)),
             // pings, and events that are new
             _ => {}
         }
