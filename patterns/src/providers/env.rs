@@ -22,7 +22,7 @@ impl Env {
     ///
     /// let env = Env::of(|name| (name == "ANTHROPIC_API_KEY").then(|| "a key from elsewhere".to_owned()));
     /// let llm = connect_in("anthropic:claude-opus-5-5", &env)?;
-    /// # patterns::Result::Ok(())
+    /// # Ok::<(), patterns::Error>(())
     /// ```
     pub fn of(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(lookup))

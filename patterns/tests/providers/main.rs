@@ -2,7 +2,9 @@
 #![cfg(feature = "http")]
 
 mod anthropic;
+mod connections;
 mod faults;
+mod openai;
 mod secrets;
 mod server;
 mod streams;

@@ -210,3 +210,31 @@ fn turns_of<'r>(message: &'r Message, turns: &mut Vec<Turn<'r>>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::OneOf;
+
+    #[test]
+    fn openai_itself_gets_its_own_spellings() {
+        let sent = |model: &str| {
+            let request = Request {
+                temperature: Some(0.5),
+                effort: Some(Effort::Xhigh),
+                ..Request::new("x").expect(Expect::OneOf(OneOf::new(["a", "b"])))
+            };
+            let body = Body::new(&request, model, Host::OpenAi).and_then(|body| body.to_json());
+            serde_json::from_slice::<Value>(&body.unwrap()).unwrap()
+        };
+        let thinker = sent("gpt-5-mini");
+        assert_eq!((&thinker["max_completion_tokens"], thinker.get("max_tokens")), (&json!(8192), None));
+        assert_eq!((thinker.get("temperature"), &thinker["reasoning_effort"]), (None, &json!("high")));
+        assert_eq!(thinker["response_format"]["type"], "json_schema");
+        let talker = sent("gpt-4.1");
+        assert_eq!((&talker["temperature"], talker.get("reasoning_effort")), (&json!(0.5), None));
+        assert_eq!(talker["response_format"]["type"], "json_schema");
+        assert_eq!(sent("gpt-4").get("response_format"), None);
+        assert_eq!(sent("gpt-4-turbo").get("response_format"), None);
+    }
+}
