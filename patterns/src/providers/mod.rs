@@ -24,6 +24,8 @@ mod labels;
 mod object;
 #[cfg(feature = "http")]
 pub mod openai;
+#[cfg(feature = "http")]
+mod receive;
 mod script;
 mod secret;
 mod spec;
@@ -80,6 +82,12 @@ fn bare_model<'r>(asked: Option<&'r str>, provider: &str, own: &'r str) -> Resul
 #[cfg(feature = "http")]
 fn full_model(asked: Option<&str>, provider: &str, own: &str) -> Option<String> {
     bare_model(asked, provider, own).ok().map(|model| format!("{provider}:{model}"))
+}
+
+/// The model that a service says has answered, or else the one that was asked, as `provider:model`.
+#[cfg(feature = "http")]
+fn answered_by(provider: &str, said: &str, asked: &str) -> String {
+    format!("{provider}:{}", if said.is_empty() { asked } else { said })
 }
 
 /// From this `max_tokens` on, a reply may take longer than the ten minutes that a call without streaming may:

@@ -2,6 +2,7 @@
 #![cfg(feature = "http")]
 
 mod anthropic;
+mod captures;
 mod connections;
 mod faults;
 mod openai;

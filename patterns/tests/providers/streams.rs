@@ -140,6 +140,7 @@ async fn how_the_bytes_come_does_not_matter() {
         ("unknown event", stream(&with_unknown)),
         ("unknown delta", stream(&with_unknown_delta)),
         ("no event names", stream(&nameless)),
+        ("no blank line at the end", stream(whole().trim_end())),
         ("the last chunk is missing", chunked(&whole(), false)),
     ] {
         let (reply, _) = call(steps).await;
@@ -225,11 +226,15 @@ async fn a_tool_call_that_is_cut_off_is_never_handed_on() {
     // no end of the block at all
     let open = CALL.split("event: content_block_stop").next().unwrap();
     let error = fails(stream(&[START, open, END].concat())).await;
-    assert!(error.message().contains("block without an end"), "{error}");
+    assert!(error.message().contains("tool call without an end"), "{error}");
     // when the whole turn was cut, that is what there is to say: the turn goes on without the call
     let end = END.replace("tool_use", "max_tokens");
     let reply = reads(&[START, THOUGHT, TEXT, &cut, &end].concat()).await;
     assert_eq!((reply.stop.clone(), reply.content.len()), (Stop::MaxTokens, 2));
+    // in recorded streams of that kind not even the block has its end
+    let reply =
+        reads(&[START, TEXT.split("event: content_block_stop").next().unwrap(), open, &end].concat()).await;
+    assert_eq!((reply.text().as_ref(), reply.content.len()), ("Hola é", 1));
     // arguments that were never sent are no arguments
     let none = CALL.replace(r#"{\"z\": 1e2,"#, "").replace(r#" \"a\": [1]}"#, "");
     let reply = reads(&[START, &none, END].concat()).await;

@@ -10,11 +10,11 @@ use self::body::Body;
 use self::stream::Assembly;
 use super::env::Env;
 use super::http::{Endpoint, Headers, Timeouts};
-use super::labels::choice_of;
+use super::receive::receive;
 use super::secret::Secret;
-use super::{bare_model, full_model};
+use super::{answered_by, bare_model, full_model};
 use crate::error::{Error, ErrorKind, Result};
-use crate::llm::{Expect, Llm, Request};
+use crate::llm::{Llm, Request};
 use crate::reply::Reply;
 
 const BASE_URL: &str = "https://api.openai.com/v1";
@@ -116,26 +116,10 @@ impl OpenAi {
 
     async fn attempt(&self, request: &Request, model: &str) -> Result<Reply> {
         let body = Body::new(request, model, self.host)?;
-        let mut answer = self.endpoint.post(body.to_json()?, body.stream, None).await?;
-        let mut reply = if answer.is_event_stream() {
-            let mut assembly = Assembly::new(request.on_text.as_ref());
-            match assembly.read(&mut answer).await {
-                Ok(reply) => reply,
-                Err(error) => return Err(assembly.describe(error)),
-            }
-        } else {
-            let bytes = answer.body().await?;
-            let reply = reply::read(&answer, &bytes)?;
-            if let Some(on_text) = &request.on_text {
-                on_text.hear(&reply.text());
-            }
-            reply
-        };
-        let answered_by = if reply.model.is_empty() { model } else { &reply.model };
-        reply.model = format!("{}:{answered_by}", self.host.provider());
-        if let Expect::OneOf(one_of) = &request.expect {
-            reply.choice = choice_of(&reply.text(), one_of);
-        }
+        let answer = self.endpoint.post(body.to_json()?, body.stream, None).await?;
+        let mut reply =
+            receive(answer, request, Assembly::new(request.on_text.as_ref()), reply::read).await?;
+        reply.model = answered_by(self.host.provider(), &reply.model, model);
         Ok(reply)
     }
 }

@@ -6,7 +6,7 @@ use super::reply::{Parts, RawCall, WireUsage};
 use crate::error::{Error, Result};
 use crate::llm::OnText;
 use crate::providers::http::Answer;
-use crate::providers::sse::Events;
+use crate::providers::receive;
 use crate::reply::{Reply, Usage};
 
 /// The reply so far.
@@ -64,42 +64,24 @@ impl<'r> Assembly<'r> {
         Self { on_text, ..Self::default() }
     }
 
-    /// Reads to `[DONE]` or the end of the stream. Only a finish reason makes it a reply.
-    pub(super) async fn read(&mut self, answer: &mut Answer<'_>) -> Result<Reply> {
-        let mut events = Events::default();
-        while !self.ended {
-            let Some(bytes) = answer.chunk().await? else { break };
-            if !events.push(&bytes) {
-                return Err(answer.malformed("an event without an end", &[]));
-            }
-            while let Some(data) = events.next() {
-                self.hear(answer, &data)?;
-            }
+    /// Adds a piece to its call. A server that does not number its calls sends each as a whole.
+    fn add(&mut self, piece: CallDelta) {
+        let known = piece.index.and_then(|index| self.indices.iter().position(|known| *known == index));
+        let at = known.unwrap_or_else(|| {
+            self.indices.push(piece.index.unwrap_or(u64::MAX));
+            self.parts.calls.push(RawCall { id: None, name: String::new(), arguments: String::new() });
+            self.parts.calls.len() - 1
+        });
+        let call = &mut self.parts.calls[at];
+        call.id = call.id.take().or(piece.id);
+        if let Some(function) = piece.function {
+            call.name.push_str(&function.name.unwrap_or_default());
+            call.arguments.push_str(&function.arguments.unwrap_or_default());
         }
-        if !self.finished {
-            let error = answer.malformed("a stream that ends without a finish reason", &[]);
-            return Err(error.with_transient(true));
-        }
-        if self.ended {
-            answer.drain().await;
-        }
-        let parts = std::mem::take(&mut self.parts);
-        let (content, stop) = parts.finish().map_err(|what| answer.malformed(what, &[]))?;
-        Ok(Reply {
-            content,
-            stop,
-            usage: self.usage,
-            model: self.model.take().unwrap_or_default(),
-            id: self.id.take(),
-            choice: None,
-        })
     }
+}
 
-    /// Adds what is known of the reply to the error that ended it.
-    pub(super) fn describe(self, error: Error) -> Error {
-        error.with_partial(self.parts.text).with_usage(self.usage)
-    }
-
+impl receive::Assembly for Assembly<'_> {
     fn hear(&mut self, answer: &Answer<'_>, data: &[u8]) -> Result<()> {
         if data.trim_ascii() == b"[DONE]" {
             self.ended = true;
@@ -136,19 +118,29 @@ impl<'r> Assembly<'r> {
         Ok(())
     }
 
-    /// Adds a piece to its call. A server that does not number its calls sends each as a whole.
-    fn add(&mut self, piece: CallDelta) {
-        let known = piece.index.and_then(|index| self.indices.iter().position(|known| *known == index));
-        let at = known.unwrap_or_else(|| {
-            self.indices.push(piece.index.unwrap_or(u64::MAX));
-            self.parts.calls.push(RawCall { id: None, name: String::new(), arguments: String::new() });
-            self.parts.calls.len() - 1
-        });
-        let call = &mut self.parts.calls[at];
-        call.id = call.id.take().or(piece.id);
-        if let Some(function) = piece.function {
-            call.name.push_str(&function.name.unwrap_or_default());
-            call.arguments.push_str(&function.arguments.unwrap_or_default());
+    fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The mark of the end may be missing; only a finish reason makes it a reply.
+    fn finish(&mut self, answer: &Answer<'_>) -> Result<Reply> {
+        if !self.finished {
+            let error = answer.malformed("a stream that ends without a finish reason", &[]);
+            return Err(error.with_transient(true));
         }
+        let parts = std::mem::take(&mut self.parts);
+        let (content, stop) = parts.finish().map_err(|what| answer.malformed(what, &[]))?;
+        Ok(Reply {
+            content,
+            stop,
+            usage: self.usage,
+            model: self.model.take().unwrap_or_default(),
+            id: self.id.take(),
+            choice: None,
+        })
+    }
+
+    fn describe(self, error: Error) -> Error {
+        error.with_partial(self.parts.text).with_usage(self.usage)
     }
 }
