@@ -13,6 +13,8 @@
 #[cfg(feature = "http")]
 pub mod anthropic;
 mod connection;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod env;
 #[cfg(feature = "http")]
 mod failure;
@@ -35,6 +37,8 @@ mod sse;
 #[cfg(feature = "http")]
 pub use anthropic::Anthropic;
 pub use connection::{Connection, Progress, Why, connect, connect_default, connect_default_in, connect_in};
+#[cfg(feature = "embedded")]
+pub use embedded::Embedded;
 pub use env::Env;
 #[cfg(feature = "http")]
 pub use http::Timeouts;
