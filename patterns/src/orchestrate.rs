@@ -66,7 +66,13 @@ pub fn orchestrate<'f>(planner: impl Flow + 'f) -> Planner<'f> {
     Planner { planner: planner.boxed() }
 }
 
-/// A planner without workers yet; made by [`orchestrate`].
+/// A planner without workers yet; made by [`orchestrate`]. It is no flow, so that workers cannot be forgotten:
+///
+/// ```compile_fail
+/// use patterns::{Flow, orchestrate};
+///
+/// let writers = orchestrate("Split the article into sections.").boxed();
+/// ```
 #[must_use = "a planner is a flow once it has workers: `.work(..)`"]
 pub struct Planner<'f> {
     planner: BoxFlow<'f>,

@@ -225,8 +225,10 @@ pub struct ForEach<'f, F> {
 enum Split<'f> {
     Lines,
     Json,
-    Code(Box<dyn Fn(&str) -> Vec<String> + Send + Sync + 'f>),
+    Code(Splitter<'f>),
 }
+
+type Splitter<'f> = Box<dyn Fn(&str) -> Vec<String> + Send + Sync + 'f>;
 
 impl<'f, F> ForEach<'f, F> {
     /// Takes the input as a JSON array. Strings are items as they are, anything else as its JSON.

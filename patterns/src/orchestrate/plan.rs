@@ -141,10 +141,10 @@ impl fmt::Display for PlanDefect {
             Self::Truncated => f.write_str("the plan was cut off before its end; write a shorter one"),
             Self::Empty => f.write_str("the plan has no task; it needs at least one"),
             Self::TooMany { found, at_most } => {
-                write!(f, "the plan has {found} tasks; at most {at_most} are allowed")
+                write!(f, "the plan has {}; at most {at_most} are allowed", tasks(*found))
             }
             Self::TooFew { found, at_least } => {
-                write!(f, "the plan has {found} tasks; at least {at_least} are needed")
+                write!(f, "the plan has {}; at least {at_least} are needed", tasks(*found))
             }
             Self::NoId { number } => write!(f, "task number {number} has no id"),
             Self::DuplicateId { id } => {
@@ -170,6 +170,10 @@ impl fmt::Display for PlanDefect {
             ),
         }
     }
+}
+
+fn tasks(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "task" } else { "tasks" })
 }
 
 /// A name as a model wrote it, bounded.

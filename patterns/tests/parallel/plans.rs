@@ -114,7 +114,7 @@ async fn too_few_tasks_for_the_policy_are_a_broken_plan() {
         path => say(path),
     });
     flow().at_least(2).run(&model, "x").await.unwrap();
-    assert!(model.prompt("plan/again").contains("the plan has 1 tasks; at least 2 are needed"));
+    assert!(model.prompt("plan/again").contains("the plan has 1 task; at least 2 are needed"));
 }
 
 #[test]
