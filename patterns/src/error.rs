@@ -137,6 +137,7 @@ struct Inner {
     transient: Option<bool>,
     partial: Option<String>,
     usage: Option<Usage>,
+    attempts: u32,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -156,6 +157,7 @@ impl Error {
             transient: None,
             partial: None,
             usage: None,
+            attempts: 1,
             source: None,
         }))
     }
@@ -218,6 +220,11 @@ impl Error {
     /// What the failed call used, if the service said so.
     pub fn usage(&self) -> Option<&Usage> {
         self.0.usage.as_ref()
+    }
+
+    /// How often the call was tried, 1 and up.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
     }
 
     /// Whether the same request may succeed later. True for rate limits, overload, failures of the service,
@@ -321,6 +328,13 @@ impl Error {
         self
     }
 
+    /// Says how often the call was tried.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.0.attempts = attempts;
+        self
+    }
+
     /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
@@ -362,6 +376,9 @@ impl fmt::Display for Error {
         if let Some(id) = &e.request_id {
             notes.push(format!("request {id}"));
         }
+        if e.attempts > 1 {
+            notes.push(format!("{} attempts", e.attempts));
+        }
         if !notes.is_empty() {
             write!(f, " ({})", notes.join(", "))?;
         }
@@ -390,6 +407,9 @@ impl fmt::Debug for Error {
         }
         if let Some(status) = e.status {
             out.field("status", &status);
+        }
+        if e.attempts > 1 {
+            out.field("attempts", &e.attempts);
         }
         if let Some(wait) = e.retry_after {
             out.field("retry_after", &wait);

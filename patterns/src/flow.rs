@@ -40,6 +40,15 @@ pub trait Flow: Send + Sync {
     /// The picture of the flow and its bounds, before any call.
     fn shape(&self) -> Shape;
 
+    /// Whether the flow can be run at all: two ways of one label, a cap of zero … A pattern looks at itself and at
+    /// everything in it before its first call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config), naming the defect.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Runs the flow and gives the text of its output.
     ///
     /// # Errors
@@ -212,6 +221,9 @@ impl<F: Flow> Flow for AsText<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         self.0.run_choice(llm, input, one_of)
     }
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
     fn run_ending<'a>(
         &'a self,
         llm: &'a dyn Llm,
@@ -253,6 +265,9 @@ macro_rules! forward {
                 one_of: &'a OneOf,
             ) -> BoxFuture<'a, Result<Chosen>> {
                 (**self).run_choice(llm, input, one_of)
+            }
+            fn check(&self) -> Result<()> {
+                (**self).check()
             }
             fn run_ending<'a>(
                 &'a self,
@@ -305,6 +320,9 @@ impl<F: Flow> Flow for WithModel<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move { self.flow.run_choice(&Under::with_model(llm, &self.model), input, one_of).await }.boxed()
     }
+    fn check(&self) -> Result<()> {
+        self.flow.check()
+    }
     fn run_ending<'a>(
         &'a self,
         llm: &'a dyn Llm,
@@ -335,7 +353,7 @@ impl<'a> Under<'a> {
         Self { llm, segment: segment.into(), model: None, sample: 0 }
     }
 
-    fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
+    pub(crate) fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
         Self { llm, segment: Cow::Borrowed(""), model: Some(model), sample: 0 }
     }
 

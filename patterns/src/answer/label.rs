@@ -123,7 +123,7 @@ pub(super) fn in_elements(
     if found.elements.is_empty() {
         return Ok(None);
     }
-    let inner = || found.elements.iter().map(|element| &found.text[element.inner.clone()]);
+    let inner = || found.elements.iter().map(|element| &found.text[element.inner()]);
     let readings = inner().map(|raw| choice.read_element(&content(raw), raw));
     match combine(readings) {
         Ok(label) => Ok(Some(label)),
