@@ -14,6 +14,7 @@ use crate::outcome::{Census, Outcome, Status, fan_out};
 use crate::parts::tell_end;
 use crate::path::Path;
 use crate::reply::Reply;
+use crate::sections::{refuse, with_defect};
 use crate::shape::{Calls, Shape};
 
 mod check;
@@ -59,6 +60,9 @@ const MOST_SAMPLES: usize = 25;
 /// The vote ends as soon as nothing that the voters not heard yet can do would change the outcome, and no later; calls
 /// under way are dropped. Every voter is asked as a [sample](crate::Request::sample) of its own, so that no cache makes
 /// two of them one.
+///
+/// A vote that can never be decided, for want of voters, labels or weight or because two rules contradict each other, is
+/// an [`ErrorKind::Config`](crate::ErrorKind::Config) before the first call; [`check`](Flow::check) tells it at once.
 pub fn vote<'f>(voters: usize, flow: impl Flow + 'f) -> Vote<'f> {
     Vote::new(Voters::Same(flow.boxed(), voters))
 }
@@ -424,9 +428,14 @@ impl Flow for Vote<'_> {
             };
             shape = shape.part(edge, flow);
         }
-        match self.defect() {
-            None => shape,
-            Some(defect) => shape.noting(&format!("cannot run: {defect}")),
+        with_defect(shape, self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        match &self.voters {
+            Voters::Same(flow, _) => flow.check(),
+            Voters::Each(list) => list.iter().try_for_each(Flow::check),
         }
     }
 }

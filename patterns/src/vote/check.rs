@@ -2,21 +2,8 @@
 
 use super::rules::{Rule, Tie};
 use super::{Reading, Vote, Voters};
-use crate::error::{Error, ErrorKind, Result};
 
 impl Vote<'_> {
-    /// Says whether the vote can be held at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] for a vote without voters, two rules or two ways to read a ballot, labels that are
-    /// empty, repeated or fewer than two, weights that are 0 or not one per voter, and numbers that can never be reached.
-    pub fn check(&self) -> Result<()> {
-        match self.defect() {
-            Some(defect) => Err(Error::new(ErrorKind::Config, defect)),
-            None => Ok(()),
-        }
-    }
-
     /// What is wrong with the vote.
     pub(super) fn defect(&self) -> Option<String> {
         let voters = self.samples();

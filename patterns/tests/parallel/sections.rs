@@ -1,7 +1,10 @@
 use std::time::Duration;
 
-use patterns::{ErrorKind, Event, Flow, Outcome, Parts, Policy, Status, for_each, sections, step};
-use proptest::prelude::*;
+use patterns::{
+    ErrorKind, Event, Flow, Outcome, Parts, Policy, Status, for_each, orchestrate, sections, step, vote,
+    vote_of,
+};
+use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 use tokio::time::{Instant, timeout};
 
 use crate::model::{Act, CANARY, Model, fail, say, seconds};
@@ -70,6 +73,30 @@ async fn two_sections_of_one_name_are_refused_before_any_call() {
     assert!(error.message().contains("two sections are named `a`"), "{error}");
     assert_eq!(model.calls(), 0);
     three().at_least(3).check().unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_run_is_found_in_every_depth_before_any_call() {
+    let model = Model::by_path(say);
+    let broken = || sections().on("a", "x").on("a", "y");
+    for flow in [
+        "first".then(broken()).boxed(),
+        sections().on("fine", "x").on("broken", "x".then(broken())).best_effort().boxed(),
+        for_each(broken()).boxed(),
+        vote(3, broken()).boxed(),
+        vote_of(["x".boxed(), broken().boxed()]).quorum(1).boxed(),
+        orchestrate(broken()).work("x").boxed(),
+        orchestrate("x").work(broken()).boxed(),
+        orchestrate("x").work("x").work_on("type", broken()).boxed(),
+        orchestrate("x").work("x").merge(broken()).boxed(),
+    ] {
+        let error = flow.run(&model, "x").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("two sections are named `a`"), "{error}");
+        assert_eq!(flow.check().unwrap_err().kind(), ErrorKind::Config);
+        assert!(flow.shape().to_string().contains("cannot run: two sections"), "{}", flow.shape());
+    }
+    assert_eq!(model.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
