@@ -40,17 +40,11 @@ impl Plan {
     /// When the text holds no tasks, a cut one, or one without a description.
     pub fn read(text: &str) -> Result<Self, answer::Unread> {
         let records = answer::tasks(text)?;
-        let ids: HashSet<_> = records.iter().filter_map(|record| record.id.clone()).collect();
         let tasks = records.into_iter().enumerate().map(|(n, record)| Task {
             id: record.id.unwrap_or_else(|| (n + 1).to_string()),
             kind: record.kind,
             description: record.description,
-            // models write `none` where they have been told to leave it empty
-            needs: record
-                .needs
-                .into_iter()
-                .filter(|id| ids.contains(id) || !id.eq_ignore_ascii_case("none"))
-                .collect(),
+            needs: record.needs,
         });
         Ok(Self { tasks: tasks.collect() })
     }

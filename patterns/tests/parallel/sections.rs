@@ -194,6 +194,10 @@ async fn a_fan_out_of_which_nothing_is_left_is_no_answer() {
     assert_eq!(error.kind(), ErrorKind::TooFew);
     assert_eq!(error.cause::<Parts>().unwrap().census.to_string(), "3 failed");
     assert_eq!(error.cause::<patterns::Error>().unwrap().kind(), ErrorKind::RateLimited);
+    let outer = "first".then(three().best_effort());
+    let model =
+        Model::by_path(|path| if path == "step 1" { say("fine") } else { fail(ErrorKind::RateLimited) });
+    assert_eq!(outer.run(&model, "x").await.unwrap_err().path().as_str(), "step 2");
 }
 
 #[tokio::test]
