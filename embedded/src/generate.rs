@@ -142,11 +142,16 @@ impl Job for Generation {
             let tokens = &self.prompt[*done..self.prompt.len().min(*done + room)];
             *done += tokens.len();
             let want = if *done == self.prompt.len() { Want::Next } else { Want::Nothing };
-            return vec![Span { sequence, tokens, want }];
+            return vec![Span { sequence, tokens, want, writing: false }];
         }
         self.samples
             .iter_mut()
-            .map(|sample| Span { sequence: &mut sample.sequence, tokens: &sample.last, want: Want::Next })
+            .map(|Sample { sequence, last, .. }| Span {
+                sequence,
+                tokens: last,
+                want: Want::Next,
+                writing: true,
+            })
             .collect()
     }
 

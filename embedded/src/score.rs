@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::generate::fits;
 use crate::model::{Found, Sequence, Span, Want};
 use crate::worker::{Job, Shared};
-use futures::channel::oneshot::{Sender, channel};
+use futures::channel::oneshot::Sender;
 
 /// A text, and what may follow on it.
 #[derive(Debug)]
@@ -99,11 +99,8 @@ impl Job for Scoring {
                 } else {
                     Want::Nothing
                 };
-                spans.push(Span {
-                    sequence: &mut reading.sequence,
-                    tokens: &reading.tokens[start..end],
-                    want,
-                });
+                let tokens = &reading.tokens[start..end];
+                spans.push(Span { sequence: &mut reading.sequence, tokens, want, writing: false });
             }
         }
         spans

@@ -9,8 +9,6 @@ use rayon::prelude::*;
 
 /// Weights that share a scale and an offset.
 const BLOCK: usize = 32;
-/// From so many rows on the dense form is the faster one (measured on two cores with AVX2).
-const DENSE_FROM: usize = 12;
 
 /// `y = x · Wᵀ`.
 pub(super) struct Linear {
@@ -60,18 +58,30 @@ impl Linear {
         }
     }
 
-    /// The product with each row of `x`.
-    pub(super) fn forward(&self, x: Vec<f32>) -> Result<Vec<f32>> {
+    /// The product with each row of `x`, the first `few` of them from the blocks, the others from the dense form. What
+    /// comes out for a row does not depend on the others.
+    pub(super) fn forward(&self, mut x: Vec<f32>, few: usize) -> Result<Vec<f32>> {
         let count = x.len() / self.columns;
-        if count < DENSE_FROM {
+        if few == count {
             return Ok(self.few(&x, count));
         }
-        let product = Tensor::from_vec(x, (count, self.columns), &Device::Cpu)?.matmul(&self.dense)?;
+        let mut out = Vec::with_capacity(count * self.rows);
+        if few > 0 {
+            out.extend(self.few(&x[..few * self.columns], few));
+            x.drain(..few * self.columns);
+        }
+        let many = count - few;
+        if many == 1 {
+            // a single row would go through another algorithm, with slightly other sums
+            x.extend_from_within(..);
+        }
+        let product = Tensor::from_vec(x, (many.max(2), self.columns), &Device::Cpu)?.matmul(&self.dense)?;
         let (storage, _) = product.storage_and_layout();
         match &*storage {
-            Storage::Cpu(values) => Ok(values.as_slice::<f32>()?.to_vec()),
+            Storage::Cpu(values) => out.extend_from_slice(&values.as_slice::<f32>()?[..many * self.rows]),
             _ => candle_core::bail!("the product is not in main memory"),
         }
+        Ok(out)
     }
 
     fn few(&self, x: &[f32], count: usize) -> Vec<f32> {

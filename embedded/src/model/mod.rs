@@ -40,6 +40,9 @@ pub(crate) struct Span<'a> {
     pub(crate) sequence: &'a mut Sequence,
     pub(crate) tokens: &'a [u32],
     pub(crate) want: Want<'a>,
+    /// Whether this is one token that was just written; else it is a part of a text that is read. The two are computed
+    /// from different forms of the weights, whatever else is in the batch: so company changes no result.
+    pub(crate) writing: bool,
 }
 
 /// What is to be found out about a span.
@@ -108,71 +111,81 @@ impl Model {
     /// Reads the tokens of all spans at once, and gives what is wanted, in the order of the spans.
     pub(crate) fn forward(&self, spans: &mut [Span<'_>]) -> Result<Vec<Found>> {
         let Config { hidden, epsilon, .. } = self.config;
-        let (mut x, mut angles) = (Vec::new(), Vec::new());
-        for span in &*spans {
+        let (written, read): (Vec<_>, Vec<_>) =
+            spans.iter_mut().enumerate().partition(|(_, span)| span.writing);
+        let few = written.len();
+        let (mut x, mut angles, mut sequences, mut asked) =
+            (Vec::new(), Vec::new(), Vec::new(), Asked::default());
+        for (n, span) in written.into_iter().chain(read) {
+            asked.push(n, angles.len(), span);
             let start = span.sequence.len();
             for (n, token) in span.tokens.iter().enumerate() {
                 self.tokens.row(*token as usize, &mut x);
                 angles.push(self.rope.at(start + n));
             }
+            sequences.push((&mut *span.sequence, span.tokens.len()));
         }
-        let mut sequences: Vec<(&mut Sequence, usize)> =
-            spans.iter_mut().map(|span| (&mut *span.sequence, span.tokens.len())).collect();
         for (n, layer) in self.layers.iter().enumerate() {
-            let qkv = layer.qkv.forward(rms_norm(&x, &layer.attention_norm, epsilon))?;
+            let qkv = layer.qkv.forward(rms_norm(&x, &layer.attention_norm, epsilon), few)?;
             let seen = attend(&self.config, n, qkv, &angles, &mut sequences);
-            add(&mut x, &layer.attention_output.forward(seen)?);
-            let gate_up = layer.gate_up.forward(rms_norm(&x, &layer.hidden_norm, epsilon))?;
-            add(&mut x, &layer.down.forward(swiglu(&gate_up, hidden))?);
+            add(&mut x, &layer.attention_output.forward(seen, few)?);
+            let gate_up = layer.gate_up.forward(rms_norm(&x, &layer.hidden_norm, epsilon), few)?;
+            add(&mut x, &layer.down.forward(swiglu(&gate_up, hidden), few)?);
         }
         for (sequence, count) in sequences {
             sequence.own.len += count;
         }
-        self.find(spans, &x)
+        self.answer(&asked, &x, spans.len())
     }
 
     /// What is wanted, from the last layer's output for each token.
-    fn find(&self, spans: &[Span<'_>], x: &[f32]) -> Result<Vec<Found>> {
+    fn answer(&self, asked: &Asked, x: &[f32], spans: usize) -> Result<Vec<Found>> {
         // at most so many rows over the whole vocabulary are in memory at once
         const ROWS: usize = 32;
         let Config { width, epsilon, .. } = self.config;
         let output = self.output.as_ref().unwrap_or(&self.tokens);
-        let mut found = Vec::with_capacity(spans.len());
-        let mut asked = Vec::new();
-        let mut row = 0;
-        for (n, span) in spans.iter().enumerate() {
-            match span.want {
-                Want::Nothing => found.push(Found::Nothing),
-                Want::Next => {
-                    found.push(Found::Next(Vec::new()));
-                    asked.push((n, row + span.tokens.len() - 1, None));
-                }
-                Want::Following(next) => {
-                    found.push(Found::Following(0.0));
-                    asked.extend(next.iter().enumerate().map(|(at, next)| (n, row + at, Some(*next))));
-                }
+        let scores = |rows: &mut dyn Iterator<Item = usize>, few: usize| {
+            let rows: Vec<f32> = rows.flat_map(|row| &x[row * width..][..width]).copied().collect();
+            output.forward(rms_norm(&rows, &self.output_norm, epsilon), few)
+        };
+        let mut found: Vec<Found> = (0..spans).map(|_| Found::Nothing).collect();
+        for asked in asked.next.chunks(ROWS) {
+            let scores = scores(&mut asked.iter().map(|(_, row)| *row), asked.len())?;
+            for ((n, _), scores) in asked.iter().zip(scores.chunks_exact(output.rows())) {
+                found[*n] = Found::Next(scores.to_vec());
             }
-            row += span.tokens.len();
         }
-        for asked in asked.chunks(ROWS) {
-            let rows: Vec<f32> =
-                asked.iter().flat_map(|(_, row, _)| &x[row * width..][..width]).copied().collect();
-            let scores = output.forward(rms_norm(&rows, &self.output_norm, epsilon))?;
-            let scores = scores.par_chunks_exact(output.rows()).zip(asked);
-            let answers: Vec<Found> = scores
-                .map(|(scores, (_, _, next))| match next {
-                    None => Found::Next(scores.to_vec()),
-                    Some(next) => Found::Following(log_probability(scores, *next)),
-                })
-                .collect();
-            for ((n, _, _), answer) in asked.iter().zip(answers) {
-                match (&mut found[*n], answer) {
-                    (Found::Following(sum), Found::Following(one)) => *sum += one,
-                    (found, answer) => *found = answer,
-                }
+        for asked in asked.following.chunks(ROWS) {
+            let scores = scores(&mut asked.iter().map(|(_, row, _)| *row), 0)?;
+            let pairs = scores.par_chunks_exact(output.rows()).zip(asked);
+            let logarithms: Vec<f64> =
+                pairs.map(|(scores, (_, _, next))| log_probability(scores, *next)).collect();
+            for ((n, _, _), logarithm) in asked.iter().zip(logarithms) {
+                let sum = if let Found::Following(sum) = found[*n] { sum } else { 0.0 };
+                found[*n] = Found::Following(sum + logarithm);
             }
         }
         Ok(found)
+    }
+}
+
+/// Which rows of the last layer's output are wanted, and for which span.
+#[derive(Default)]
+struct Asked {
+    next: Vec<(usize, usize)>,
+    following: Vec<(usize, usize, u32)>,
+}
+
+impl Asked {
+    /// A span by its number, and the row of its first token.
+    fn push(&mut self, n: usize, row: usize, span: &Span<'_>) {
+        match span.want {
+            Want::Nothing => {}
+            Want::Next => self.next.push((n, row + span.tokens.len() - 1)),
+            Want::Following(next) => {
+                self.following.extend(next.iter().enumerate().map(|(at, next)| (n, row + at, *next)));
+            }
+        }
     }
 }
 
