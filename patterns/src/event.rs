@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Usage;
 
+mod tell;
+
 /// Something that a pattern or a layer tells through [`Llm::note`](crate::Llm::note). The place is the path that comes
 /// with it. [`trace`](crate::trace) writes them to a file and reads them back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,56 +198,3 @@ pub enum Event {
         reason: Option<String>,
     },
 }
-
-impl Event {
-    /// Whether [`without_content`](Self::without_content) may change it.
-    pub(crate) fn has_content(&self) -> bool {
-        !matches!(
-            self,
-            Self::CallStarted { .. } | Self::Sent | Self::Used { .. } | Self::FirstText | Self::Waiting { .. }
-        )
-    }
-
-    /// Takes out what a model or a user wrote, and messages that may quote it. What is left are names that the flow
-    /// declares, numbers and kinds.
-    #[must_use]
-    pub fn without_content(mut self) -> Self {
-        match &mut self {
-            Self::RunEnded { reason, .. }
-            | Self::Gate { reason, .. }
-            | Self::Routed { reason, .. }
-            | Self::BranchEnded { reason, .. }
-            | Self::Retried { reason, .. }
-            | Self::CallEnded { reason, .. }
-            | Self::Judged { feedback: reason, .. } => *reason = None,
-            Self::Ballot { choice: text, .. } | Self::Decided { winner: text, .. } => {
-                if text.as_ref().is_some_and(|text| text.chars().count() > LABEL || text.contains('\n')) {
-                    *text = Some("(a text)".to_owned());
-                }
-            }
-            Self::Reasked { reason } => "it could not be used".clone_into(reason),
-            Self::Degraded { reason } | Self::Capped { reason } => {
-                *reason = reason.split([':', '"']).next().unwrap_or_default().to_owned();
-            }
-            // no wildcard: whoever adds an event decides here
-            Self::RunStarted { .. }
-            | Self::FannedOut { .. }
-            | Self::BranchReady { .. }
-            | Self::BranchStarted { .. }
-            | Self::Planned { .. }
-            | Self::Draft { .. }
-            | Self::CallStarted { .. }
-            | Self::Sent
-            | Self::Used { .. }
-            | Self::FirstText
-            | Self::Replayed
-            | Self::Waiting { .. }
-            | Self::Continued { .. }
-            | Self::Quota { .. } => {}
-        }
-        self
-    }
-}
-
-/// The longest ballot that counts as a label, in characters.
-const LABEL: usize = 40;

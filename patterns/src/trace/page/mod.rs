@@ -200,40 +200,15 @@ fn xml_text_lines(text: &str) -> String {
     text.lines().map(xml_text).collect::<Vec<_>>().join("\n")
 }
 
-/// What a pattern told, for a person.
+/// What is worth telling of what a pattern told.
 fn words(event: &Event) -> Option<String> {
-    let because = |reason: &Option<String>| reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
-    Some(match event {
-        Event::Gate { name, open: true, .. } => format!("the gate “{name}” is open"),
-        Event::Gate { name, open: false, reason } => {
-            format!("the gate “{name}” is closed{}", because(reason))
-        }
-        Event::Routed { label, how, reason, .. } => format!("goes to “{label}”, by {how}{}", because(reason)),
-        Event::FannedOut { branches } => format!("{} branches", branches.len()),
-        Event::BranchEnded { branch, outcome, reason } if outcome != "ok" => {
-            format!("{branch}: {outcome}{}", because(reason))
-        }
-        Event::Ballot { voter, choice } => {
-            format!("voter {voter}: {}", choice.as_deref().unwrap_or("no vote"))
-        }
-        Event::Decided { winner, why, asked, saved } => {
-            let winner = winner.as_deref().unwrap_or("no winner");
-            format!("{winner} ({why}); asked {asked}, saved {saved}")
-        }
-        Event::Planned { tasks } => {
-            let task = |(id, needs): &(String, Vec<String>)| {
-                if needs.is_empty() { id.clone() } else { format!("{id} after {}", needs.join(" and ")) }
-            };
-            format!("the plan: {}", tasks.iter().map(task).collect::<Vec<_>>().join("; "))
-        }
-        Event::Reasked { reason } => format!("asked again: {reason}"),
-        Event::Judged { number, accepted, score, feedback } => {
-            let verdict = if *accepted { "accepted" } else { "not accepted" };
-            let score = score.map(|score| format!(", score {score:.2}")).unwrap_or_default();
-            format!("draft {number} {verdict}{score}{}", because(feedback))
-        }
-        Event::Degraded { reason } => format!("degraded: {reason}"),
-        Event::Capped { reason } => format!("stopped by a cap: {reason}"),
-        _ => return None,
-    })
+    match event {
+        Event::RunStarted { .. }
+        | Event::RunEnded { .. }
+        | Event::BranchReady { .. }
+        | Event::BranchStarted { .. }
+        | Event::Draft { .. } => None,
+        Event::BranchEnded { outcome, .. } if outcome == "ok" => None,
+        event => Some(event.to_string()),
+    }
 }
