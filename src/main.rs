@@ -1,5 +1,6 @@
 //! The program `patterns`: arguments, progress, output, exit codes. What a pattern does is in the library.
 
+mod answer;
 mod args;
 mod builtin;
 mod exit;
@@ -9,6 +10,7 @@ mod model;
 mod progress;
 mod run;
 mod terminal;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,7 @@ async fn start(command: Command) -> Exit {
     let result = match &command {
         Command::Check(args) => look::check(args),
         Command::New(args) => look::new(args),
+        Command::Trace(args) => trace::trace(args),
         Command::Run(args) => run::file(args).await,
         Command::Chain(_)
         | Command::Route(_)
