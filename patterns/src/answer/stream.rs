@@ -142,7 +142,11 @@ impl TagStream {
             let start = self.read + offset;
             self.take(start);
             let Some(end) = self.bracket(start) else { break };
-            self.tag(start, end);
+            if self.text[..end].ends_with('>') {
+                self.tag(start, end);
+            } else {
+                self.take(end);
+            }
             self.looked = 0;
         }
         let from = self.shown;

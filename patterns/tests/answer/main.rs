@@ -2,3 +2,11 @@
 
 mod cases;
 mod corpus;
+mod errors;
+mod linear;
+mod metamorphic;
+mod properties;
+mod scores;
+mod streams;
+mod tasks;
+mod writing;
