@@ -227,6 +227,7 @@ impl<'a, 'f> Choice<'a, 'f> {
         if leads {
             if let Some((_, reason)) = reason(rest) {
                 let settled = !hedged(reason, Hedge::AfterSeparator, self.strict)
+                    && !(self.strict && denied(reason))
                     && !pieces(reason).any(|piece| self.names_only_others(piece, first.label));
                 return if settled { Reading::Label(first.label) } else { Reading::Unsettled };
             }
@@ -240,6 +241,7 @@ impl<'a, 'f> Choice<'a, 'f> {
         let doubtful = self.strict
             && (hedged(rest, Hedge::Directly, true)
                 || asked(rest)
+                || taken_back(rest)
                 || (!leads && supposed(&chars[..first.start])));
         if doubtful { Reading::Unsettled } else { Reading::Label(first.label) }
     }
@@ -490,6 +492,29 @@ fn asked(rest: &[char]) -> bool {
     rest.iter().find(|c| !c.is_whitespace() && !matches!(c, '*' | '"' | '\'' | '`')) == Some(&'?')
 }
 
+/// `PASS: no`, `PASS - false`
+fn denied(reason: &[char]) -> bool {
+    let Some(word) = first_words(reason, 1).pop() else { return false };
+    let start = reason.iter().position(|c| c.is_alphanumeric()).unwrap_or(0);
+    let after = reason[start + word.chars().count()..].iter().find(|&&c| c != ' ');
+    matches!(word.as_str(), "no" | "false" | "not") && after.is_none_or(|c| !c.is_alphanumeric())
+}
+
+/// `PASS is not warranted`, `PASS=false`
+fn taken_back(rest: &[char]) -> bool {
+    let words = first_words(rest, 3);
+    let verb = |word: &String| {
+        matches!(word.as_str(), "is" | "was" | "would" | "should" | "could" | "can" | "has" | "be")
+    };
+    match words.split_first() {
+        Some((first, _)) if first == "not" || first == "cannot" || first.ends_with("n't") => true,
+        Some((first, others)) => {
+            verb(first) && others.iter().any(|word| is_negation(word)) || rest.first() == Some(&'=')
+        }
+        None => false,
+    }
+}
+
 /// What stands before the only label makes it a supposition: `would PASS`, `almost a PASS`.
 fn supposed(before: &[char]) -> bool {
     let before: String = before.iter().collect();
@@ -508,7 +533,9 @@ fn supposed(before: &[char]) -> bool {
                 }
             }
             "if" | "unless" | "until" | "whether" | "almost" | "nearly" | "conditional" | "conditionally"
-            | "borderline" | "provisional" | "tentative" | "partial" | "maybe" | "perhaps" | "possibly" => {
+            | "far" | "near" | "nowhere" | "close" | "short" | "refuse" | "refuses" | "refused"
+            | "decline" | "declines" | "declined" | "reject" | "rejects" | "rejected" | "borderline"
+            | "provisional" | "tentative" | "partial" | "maybe" | "perhaps" | "possibly" => {
                 return true;
             }
             _ => {}

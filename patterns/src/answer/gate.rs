@@ -37,7 +37,8 @@ pub fn gate(text: &str, word: &str) -> Result<bool, Unread> {
         Ok(Some(_)) => return Ok(true),
         Ok(None) => {}
         Err(unread) if unread.kind() == UnreadKind::Truncated => return Err(unread),
-        Err(_) => return Ok(false),
+        // the word with a reservation stops as well: a gate fails closed
+        Err(unread) => return Ok(unread.kind() == UnreadKind::Ambiguous),
     }
     let prose = found.prose();
     if blank(&prose) {
