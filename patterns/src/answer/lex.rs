@@ -91,24 +91,21 @@ impl<'t> Lexer<'t> {
         offset.map(|offset| self.at + offset)
     }
 
-    /// The end of a comment or CDATA section.
-    fn section_end(&mut self, start: usize) -> Option<(usize, fn(Range<usize>) -> Piece)> {
-        let rest = &self.text.as_bytes()[start..];
-        if self.comment_ends
-            && let Some(inside) = rest.strip_prefix(b"<!--")
-        {
-            match memmem::find(inside, b"-->") {
-                Some(length) => return Some((start + 4 + length + 3, Piece::Comment)),
-                None => self.comment_ends = false,
-            }
+    fn comment_end(&mut self, start: usize) -> Option<usize> {
+        let inside = self.text.as_bytes()[start..].strip_prefix(b"<!--").filter(|_| self.comment_ends)?;
+        let length = memmem::find(inside, b"-->");
+        self.comment_ends = length.is_some();
+        length.map(|length| start + 4 + length + 3)
+    }
+
+    fn section_end(&mut self, start: usize) -> Option<usize> {
+        let section = &self.text.as_bytes()[start..];
+        if !self.section_ends || !section.starts_with(CDATA.as_bytes()) {
+            return None;
         }
-        if self.section_ends && rest.starts_with(CDATA.as_bytes()) {
-            match memmem::find(rest, CDATA_END.as_bytes()) {
-                Some(length) => return Some((start + length + CDATA_END.len(), Piece::Cdata)),
-                None => self.section_ends = false,
-            }
-        }
-        None
+        let length = memmem::find(section, CDATA_END.as_bytes());
+        self.section_ends = length.is_some();
+        length.map(|length| start + length + CDATA_END.len())
     }
 
     /// The end of a fence that is closed, or of a code span on one line. `run` is how many marks stand
@@ -149,9 +146,13 @@ impl Iterator for Lexer<'_> {
                 }
             } else if bytes.get(start + 1) == Some(&b'!') {
                 self.at = start + 1;
-                if let Some((end, kind)) = self.section_end(start) {
+                if let Some(end) = self.comment_end(start) {
                     self.at = end;
-                    return Some(kind(start..end));
+                    return Some(Piece::Comment(start..end));
+                }
+                if let Some(end) = self.section_end(start) {
+                    self.at = end;
+                    return Some(Piece::Cdata(start..end));
                 }
             } else {
                 self.at = start + if mark == b'<' { 1 } else { "＜".len() };

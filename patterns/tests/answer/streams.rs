@@ -53,7 +53,8 @@ fn every_split_gives_the_value_of_the_whole() {
         let whole = shown(answer::tag(&reply, &case.tag));
         let (preview, value) = stream(&case.tag, [&*reply]);
         assert_eq!(value, whole, "{} in one piece", case.id);
-        let step = (bytes.len() / 12).max(1).min(if bytes.len() < 5_000 { 1 } else { usize::MAX });
+        // long replies are cut in a few places only
+        let step = if bytes.len() < 5_000 { 1 } else { bytes.len() / 3 };
         for cut in (0..=bytes.len()).step_by(step) {
             let (first, second) = bytes.split_at(cut);
             assert_eq!(
