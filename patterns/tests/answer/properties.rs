@@ -30,7 +30,7 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn no_text_makes_a_reader_panic(text in any_text(), name in "[a-z]{0,6}|answer|think|\\PC{0,4}") {
