@@ -6,9 +6,9 @@ use patterns::answer::tag;
 fn an_error_shows_what_was_seen_and_what_was_wanted() {
     let error = label("<label>legal</label>", &["billing", "technical"]).unwrap_err();
     assert_eq!(error.kind(), UnreadKind::UnknownLabel);
-    assert_eq!(error.wanted(), "<label> of billing, technical");
+    assert_eq!(error.wanted(), "<label> with one of billing, technical");
     assert_eq!(error.seen(), ["legal"]);
-    let message = "the reply does not give <label> of billing, technical but \"legal\"; ask for one of these";
+    let message = "no <label> with one of billing, technical in the reply, but \"legal\"; ask again";
     assert_eq!(error.to_string(), message);
 
     let error = tag("<answer>12</answer> Wait.\n<answer>13</answer>", "answer").unwrap_err();
