@@ -41,6 +41,12 @@ fn attributes_are_fields() {
 }
 
 #[test]
+fn full_width_tags_have_attributes_too() {
+    let plan = "＜task id=1 needs=\"0\"＞写＜/task＞";
+    assert_eq!(tasks(plan).unwrap(), [record("1", "", "写", &["0"])]);
+}
+
+#[test]
 fn text_outside_the_fields_is_the_description() {
     assert_eq!(tasks("<task>Find &lt;b&gt; tags</task>").unwrap(), [record("", "", "Find <b> tags", &[])]);
     assert_eq!(tasks("<task><type>x</type>Write it.</task>").unwrap(), [record("", "x", "Write it.", &[])]);
