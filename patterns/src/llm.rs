@@ -546,7 +546,9 @@ impl fmt::Debug for OnText {
 
 /// A listener for what happens to a call, told with the place of the call.
 #[derive(Clone)]
-pub struct OnEvent(Arc<dyn Fn(&Path, Event) + Send + Sync>);
+pub struct OnEvent(Arc<Listen>);
+
+type Listen = dyn Fn(&Path, Event) + Send + Sync;
 
 impl OnEvent {
     /// Calls `listen` with each event. It must not block.
