@@ -65,6 +65,7 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<B::Output>> {
         async move {
+            self.check()?; // no call is made for the first step of a chain whose last step cannot run
             let text = self.run_first(llm, input).await?;
             self.second.run(&Under::new(llm, self.segment()), &text).await
         }
@@ -93,6 +94,24 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
         async move {
             let text = self.run_first(llm, input).await?;
             self.second.run_choice(&Under::new(llm, self.segment()), &text, one_of).await
+        }
+        .boxed()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.first.check()?;
+        self.second.check()
+    }
+
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move {
+            let text = self.run_first(llm, input).await?;
+            self.second.run_ending(&Under::new(llm, self.segment()), &text, ending).await
         }
         .boxed()
     }
@@ -152,6 +171,7 @@ impl Flow for Chain<'_> {
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
         async move {
+            self.check()?;
             let text = self.run_to_last(llm, input).await?;
             match self.steps.last() {
                 Some(last) => last.run(&Under::new(llm, segment(self.steps.len() - 1)), &text).await,
@@ -179,6 +199,10 @@ impl Flow for Chain<'_> {
         .boxed()
     }
 
+    fn check(&self) -> Result<()> {
+        self.steps.iter().try_for_each(Flow::check)
+    }
+
     fn steps(&self) -> usize {
         self.steps.len().max(1)
     }
@@ -198,6 +222,24 @@ impl Flow for Chain<'_> {
                 None => {
                     read_text(input, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(input), llm))
                 }
+            }
+        }
+        .boxed()
+    }
+
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move {
+            let text = self.run_to_last(llm, input).await?;
+            match self.steps.last() {
+                Some(last) => {
+                    last.run_ending(&Under::new(llm, segment(self.steps.len() - 1)), &text, ending).await
+                }
+                None => Ok(text),
             }
         }
         .boxed()
@@ -244,6 +286,10 @@ impl<A: Flow, F: Fn(String) -> String + Send + Sync> Flow for Map<A, F> {
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
         async move { Ok((self.change)(self.flow.run_text(llm, input).await?)) }.boxed()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.flow.check()
     }
 
     fn shape(&self) -> Shape {

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Path, Usage};
@@ -119,8 +120,10 @@ impl fmt::Display for ErrorKind {
 /// an excerpt of the body), whether [trying again](Error::is_transient) can help and [how long to
 /// wait](Error::retry_after), what [had been written](Error::partial) and what [it cost](Error::usage).
 /// `Display` is one line for a person. Keys are never in it.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -135,7 +138,7 @@ struct Inner {
     partial: Option<String>,
     usage: Option<Usage>,
     attempts: u32,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -237,9 +240,12 @@ impl Error {
         ))
     }
 
-    /// The cause as `T`, for example [`Gated`](crate::Gated) or [`Unread`](crate::answer::Unread).
+    /// The cause as `T`, for example [`Gated`](crate::Gated) or [`Unread`](crate::answer::Unread); the nearest one where
+    /// a cause has a cause. A fan-out that failed has what its branches came to as cause: [`Parts`](crate::Parts),
+    /// [`Tally`](crate::Tally) or [`Orchestrated`](crate::Orchestrated).
     pub fn cause<T: StdError + 'static>(&self) -> Option<&T> {
-        self.0.source.as_deref()?.downcast_ref()
+        std::iter::successors(StdError::source(self), |error| (*error).source())
+            .find_map(|e| e.downcast_ref())
     }
 
     /// Puts the place in front of the error's path.
@@ -332,7 +338,7 @@ impl Error {
     /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 }

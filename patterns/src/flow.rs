@@ -40,6 +40,15 @@ pub trait Flow: Send + Sync {
     /// The picture of the flow and its bounds, before any call.
     fn shape(&self) -> Shape;
 
+    /// Whether the flow can be run at all: two ways of one label, a cap of zero … A pattern looks at itself and at
+    /// everything in it before its first call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config), naming the defect.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Runs the flow and gives the text of its output.
     ///
     /// # Errors
@@ -78,6 +87,17 @@ pub trait Flow: Send + Sync {
             read_text(&text, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(&text), llm))
         }
         .boxed()
+    }
+
+    /// Runs the flow so that its last prompt ends with `ending`: how the answer shall be written.
+    #[doc(hidden)]
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.run_text(llm, &format!("{input}\n\n{ending}")).await }.boxed()
     }
 
     /// How many steps of a chain this is.
@@ -201,6 +221,17 @@ impl<F: Flow> Flow for AsText<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         self.0.run_choice(llm, input, one_of)
     }
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        self.0.run_ending(llm, input, ending)
+    }
     fn steps(&self) -> usize {
         self.0.steps()
     }
@@ -234,6 +265,17 @@ macro_rules! forward {
                 one_of: &'a OneOf,
             ) -> BoxFuture<'a, Result<Chosen>> {
                 (**self).run_choice(llm, input, one_of)
+            }
+            fn check(&self) -> Result<()> {
+                (**self).check()
+            }
+            fn run_ending<'a>(
+                &'a self,
+                llm: &'a dyn Llm,
+                input: &'a str,
+                ending: &'a str,
+            ) -> BoxFuture<'a, Result<String>> {
+                (**self).run_ending(llm, input, ending)
             }
             fn steps(&self) -> usize {
                 (**self).steps()
@@ -278,6 +320,17 @@ impl<F: Flow> Flow for WithModel<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move { self.flow.run_choice(&Under::with_model(llm, &self.model), input, one_of).await }.boxed()
     }
+    fn check(&self) -> Result<()> {
+        self.flow.check()
+    }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.flow.run_ending(&Under::with_model(llm, &self.model), input, ending).await }.boxed()
+    }
     fn steps(&self) -> usize {
         self.flow.steps()
     }
@@ -300,7 +353,7 @@ impl<'a> Under<'a> {
         Self { llm, segment: segment.into(), model: None, sample: 0 }
     }
 
-    fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
+    pub(crate) fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
         Self { llm, segment: Cow::Borrowed(""), model: Some(model), sample: 0 }
     }
 

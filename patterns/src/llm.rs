@@ -422,8 +422,8 @@ impl OneOf {
             .or_else(|| self.labels.iter().find(|label| label.name.to_lowercase() == name.to_lowercase()))
     }
 
-    /// The part of a prompt that asks for one of the labels, for providers that can only be told in words.
-    pub fn envelope(&self) -> String {
+    /// The part of a prompt that lists the labels with what they stand for.
+    pub(crate) fn menu(&self) -> String {
         let mut text = String::from("Choose exactly one of these:\n");
         for label in &self.labels {
             text.push_str("- ");
@@ -434,12 +434,17 @@ impl OneOf {
             }
             text.push('\n');
         }
-        let Self { tag, because, .. } = self;
-        text.push_str(&format!(
-            "First give your {because} in <{because}></{because}> tags, in a sentence or two. \
-             Then give your choice, spelled as above and nothing else, in <{tag}></{tag}> tags.",
-        ));
         text
+    }
+
+    /// The part of a prompt that asks for one of the labels, for providers that can only be told in words.
+    pub fn envelope(&self) -> String {
+        let Self { tag, because, .. } = self;
+        format!(
+            "{}First give your {because} in <{because}></{because}> tags, in a sentence or two. \
+             Then give your choice, spelled as above and nothing else, in <{tag}></{tag}> tags.",
+            self.menu()
+        )
     }
 }
 
@@ -546,9 +551,9 @@ impl fmt::Debug for OnText {
 
 /// A listener for what happens to a call, told with the place of the call.
 #[derive(Clone)]
-pub struct OnEvent(Arc<Listen>);
+pub struct OnEvent(Arc<HearEvent>);
 
-type Listen = dyn Fn(&Path, Event) + Send + Sync;
+type HearEvent = dyn Fn(&Path, Event) + Send + Sync;
 
 impl OnEvent {
     /// Calls `listen` with each event. It must not block.
