@@ -50,4 +50,4 @@ pub use route::{How, Route, Routed, Rule, route};
 pub use sections::{ForEach, Sections, for_each, sections};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
-pub use vote::{Ballot, Ended, Standing, Tally, Tie, Vote, vote, vote_of};
+pub use vote::{Ballot, Standing, Tally, Tie, Vote, VoteEnd, vote, vote_of};
