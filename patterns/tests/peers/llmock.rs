@@ -101,7 +101,8 @@ async fn among_random_faults_every_call_gets_its_answer() {
         let url = url.clone();
         async move {
             let llm = &peers(&url)[number % 2];
-            let plain = Request::new(format!("call {number}"));
+            // it is echoed: long enough that no fault hits the very end, which the verdict takes for a cut as well
+            let plain = Request::new(format!("call {number} {}", "and so on ".repeat(8)));
             let request = if number % 4 < 2 { streamed(plain) } else { plain };
             let (_, reply) = patiently(llm, &request).await;
             reply.unwrap().into_answer().unwrap()

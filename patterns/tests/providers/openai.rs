@@ -246,8 +246,13 @@ async fn a_stream_needs_a_finish_reason() {
         assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Protocol, true), "{events:?}");
         assert_eq!(error.partial(), (!events.is_empty()).then_some("Hola"));
     }
-    // with one, the mark of the end may be missing
-    assert_eq!(streamed(&[TEXT, STOP]).await.unwrap().text(), "Hola");
+    // with one, the mark of the end or the usage may be missing, but not both: then the end was cut off
+    const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
+    for end in [USAGE, "[DONE]"] {
+        assert_eq!(streamed(&[TEXT, STOP, end]).await.unwrap().text(), "Hola");
+    }
+    let error = streamed(&[TEXT, STOP]).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Protocol, true));
     let error = streamed(&[TEXT, r#"{"error":{"message":"boom","type":"server_error","code":null}}"#])
         .await
         .unwrap_err();
