@@ -42,7 +42,7 @@ impl<A: Flow, B: Flow> Then<A, B> {
 
     async fn run_first(&self, llm: &dyn Llm, input: &str) -> Result<String> {
         if self.first.steps() > 1 {
-            self.first.run_text(llm, input).await // it numbers its own steps
+            self.first.run_text(&Under::apart(llm), input).await // it numbers its own steps
         } else {
             self.first.run_text(&Under::new(llm, "step 1"), input).await
         }
@@ -65,8 +65,9 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<B::Output>> {
         async move {
+            self.check()?; // no call is made for the first step of a chain whose last step cannot run
             let text = self.run_first(llm, input).await?;
-            self.second.run(&Under::new(llm, self.segment()), &text).await
+            self.second.run(&Under::new(llm, self.segment()).as_answer(), &text).await
         }
         .boxed()
     }
@@ -93,6 +94,24 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
         async move {
             let text = self.run_first(llm, input).await?;
             self.second.run_choice(&Under::new(llm, self.segment()), &text, one_of).await
+        }
+        .boxed()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.first.check()?;
+        self.second.check()
+    }
+
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move {
+            let text = self.run_first(llm, input).await?;
+            self.second.run_ending(&Under::new(llm, self.segment()), &text, ending).await
         }
         .boxed()
     }
@@ -152,9 +171,12 @@ impl Flow for Chain<'_> {
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
         async move {
+            self.check()?;
             let text = self.run_to_last(llm, input).await?;
             match self.steps.last() {
-                Some(last) => last.run(&Under::new(llm, segment(self.steps.len() - 1)), &text).await,
+                Some(last) => {
+                    last.run(&Under::new(llm, segment(self.steps.len() - 1)).as_answer(), &text).await
+                }
                 None => Ok(text),
             }
         }
@@ -179,6 +201,10 @@ impl Flow for Chain<'_> {
         .boxed()
     }
 
+    fn check(&self) -> Result<()> {
+        self.steps.iter().try_for_each(Flow::check)
+    }
+
     fn steps(&self) -> usize {
         self.steps.len().max(1)
     }
@@ -198,6 +224,24 @@ impl Flow for Chain<'_> {
                 None => {
                     read_text(input, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(input), llm))
                 }
+            }
+        }
+        .boxed()
+    }
+
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move {
+            let text = self.run_to_last(llm, input).await?;
+            match self.steps.last() {
+                Some(last) => {
+                    last.run_ending(&Under::new(llm, segment(self.steps.len() - 1)), &text, ending).await
+                }
+                None => Ok(text),
             }
         }
         .boxed()
@@ -243,7 +287,11 @@ impl<A: Flow, F: Fn(String) -> String + Send + Sync> Flow for Map<A, F> {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        async move { Ok((self.change)(self.flow.run_text(llm, input).await?)) }.boxed()
+        async move { Ok((self.change)(self.flow.run_text(&Under::apart(llm), input).await?)) }.boxed()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.flow.check()
     }
 
     fn shape(&self) -> Shape {

@@ -2,12 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reply::Usage;
+
+mod tell;
+
 /// Something that a pattern or a layer tells through [`Llm::note`](crate::Llm::note). The place is the path that comes
-/// with it.
+/// with it. [`trace`](crate::trace) writes them to a file and reads them back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
+    /// A run begins; told by [`told`](crate::trace::told).
+    RunStarted {
+        /// The outermost pattern: `chain`, `route` …
+        pattern: String,
+        /// The fewest calls that it can make.
+        fewest: u64,
+        /// The most; `None` when nothing bounds them.
+        most: Option<u64>,
+    },
+    /// The run has ended, or was dropped.
+    RunEnded {
+        /// How it ended: `ok`, `failed` or `cancelled`.
+        outcome: String,
+        /// The [kind](crate::ErrorKind) of the error, in words.
+        error: Option<String>,
+        /// Why there is no answer.
+        reason: Option<String>,
+    },
     /// A gate looked at a text.
     Gate {
         /// The gate's name.
@@ -33,7 +55,17 @@ pub enum Event {
         /// The branches' names, in order.
         branches: Vec<String>,
     },
-    /// A branch of a fan-out (a section, a voter, a task) has ended.
+    /// A task of a plan has all that it needs, and may have to wait for its turn. The path is that of the task.
+    BranchReady {
+        /// The branch's name.
+        branch: String,
+    },
+    /// A branch of a fan-out has its turn. The path is that of the branch itself.
+    BranchStarted {
+        /// The branch's name.
+        branch: String,
+    },
+    /// A branch of a fan-out (a section, a voter, a task) has ended. The path is that of the fan-out.
     BranchEnded {
         /// The branch's name.
         branch: String,
@@ -96,5 +128,73 @@ pub enum Event {
     Capped {
         /// Which cap.
         reason: String,
+    },
+    /// A call to the model begins; it may still have to wait for its turn.
+    CallStarted {
+        /// The model that will answer, if that is known beforehand.
+        model: Option<String>,
+    },
+    /// A request of the call goes out to the provider. A call that is tried again or resumed sends several.
+    Sent,
+    /// What the request under way has used so far, told by a provider that learns it before the reply is over. A later
+    /// one replaces an earlier one of the same request.
+    Used {
+        /// The usage.
+        usage: Usage,
+    },
+    /// The first text of a streamed reply has come.
+    FirstText,
+    /// The reply came out of the journal; nothing is sent.
+    Replayed,
+    /// The call has to wait before it may be sent.
+    Waiting {
+        /// What for, in words: `a slot`, `the rate limit`, …
+        why: String,
+        /// How long, if that is known.
+        seconds: Option<f64>,
+    },
+    /// The call failed and will be tried again.
+    Retried {
+        /// The number of the attempt that failed, from 1.
+        attempt: u32,
+        /// The [kind](crate::ErrorKind) of the error, in words.
+        error: String,
+        /// Why it failed.
+        reason: Option<String>,
+        /// Whether the service said that there were too many requests, which concerns every call.
+        rate_limited: bool,
+        /// How long it waits before the next attempt.
+        seconds: f64,
+    },
+    /// The reply had not come to its end and the model is asked to go on.
+    Continued {
+        /// The stop reason: `max_tokens`, `pause_turn`, …
+        stop: String,
+    },
+    /// What the service says is left of a rate limit, told by a provider that reads it from a response.
+    Quota {
+        /// What is limited: `requests`, `input tokens`, …
+        what: String,
+        /// How many are left.
+        remaining: u64,
+        /// When all of them will be back, in seconds from now.
+        resets_in: f64,
+    },
+    /// The call has ended, or was dropped.
+    CallEnded {
+        /// The model that answered.
+        model: Option<String>,
+        /// What it used, all its requests together.
+        usage: Usage,
+        /// What that costs in USD; `None` when the price is not known.
+        cost: Option<f64>,
+        /// How it ended: `ok`, `replayed`, `failed` or `cancelled`.
+        outcome: String,
+        /// The stop reason of the reply, as the Messages API spells it.
+        stop: Option<String>,
+        /// The [kind](crate::ErrorKind) of the error, in words.
+        error: Option<String>,
+        /// Why there is no reply.
+        reason: Option<String>,
     },
 }

@@ -10,7 +10,7 @@ use crate::choose::{Chosen, read_text, unreadable};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::gate::{Check, Gate, Passes, gated_shape, pass};
-use crate::llm::{Llm, OneOf, Request};
+use crate::llm::{Llm, OnText, OneOf, Request};
 use crate::outcome::{Outcome, fan_out};
 use crate::path::Path;
 use crate::reply::Reply;
@@ -39,6 +39,15 @@ pub trait Flow: Send + Sync {
 
     /// The picture of the flow and its bounds, before any call.
     fn shape(&self) -> Shape;
+
+    /// Whether the flow can be run at all: two ways of one label, a cap of zero … A pattern looks at itself and at
+    /// everything in it before its first call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config), naming the defect.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Runs the flow and gives the text of its output.
     ///
@@ -74,10 +83,21 @@ pub trait Flow: Send + Sync {
         one_of: &'a OneOf,
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move {
-            let text = self.run_text(llm, input).await?;
+            let text = self.run_text(&Under::apart(llm), input).await?;
             read_text(&text, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(&text), llm))
         }
         .boxed()
+    }
+
+    /// Runs the flow so that its last prompt ends with `ending`: how the answer shall be written.
+    #[doc(hidden)]
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.run_text(&Under::apart(llm), &format!("{input}\n\n{ending}")).await }.boxed()
     }
 
     /// How many steps of a chain this is.
@@ -201,6 +221,17 @@ impl<F: Flow> Flow for AsText<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         self.0.run_choice(llm, input, one_of)
     }
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        self.0.run_ending(llm, input, ending)
+    }
     fn steps(&self) -> usize {
         self.0.steps()
     }
@@ -234,6 +265,17 @@ macro_rules! forward {
                 one_of: &'a OneOf,
             ) -> BoxFuture<'a, Result<Chosen>> {
                 (**self).run_choice(llm, input, one_of)
+            }
+            fn check(&self) -> Result<()> {
+                (**self).check()
+            }
+            fn run_ending<'a>(
+                &'a self,
+                llm: &'a dyn Llm,
+                input: &'a str,
+                ending: &'a str,
+            ) -> BoxFuture<'a, Result<String>> {
+                (**self).run_ending(llm, input, ending)
             }
             fn steps(&self) -> usize {
                 (**self).steps()
@@ -278,6 +320,17 @@ impl<F: Flow> Flow for WithModel<F> {
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move { self.flow.run_choice(&Under::with_model(llm, &self.model), input, one_of).await }.boxed()
     }
+    fn check(&self) -> Result<()> {
+        self.flow.check()
+    }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.flow.run_ending(&Under::with_model(llm, &self.model), input, ending).await }.boxed()
+    }
     fn steps(&self) -> usize {
         self.flow.steps()
     }
@@ -292,16 +345,30 @@ pub struct Under<'a> {
     segment: Cow<'a, str>,
     model: Option<&'a str>,
     sample: u32,
+    answers: bool,
 }
 
 impl<'a> Under<'a> {
     /// `llm` as seen from `segment`.
     pub fn new(llm: &'a dyn Llm, segment: impl Into<Cow<'a, str>>) -> Self {
-        Self { llm, segment: segment.into(), model: None, sample: 0 }
+        Self { llm, segment: segment.into(), model: None, sample: 0, answers: false }
     }
 
-    fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
-        Self { llm, segment: Cow::Borrowed(""), model: Some(model), sample: 0 }
+    pub(crate) fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
+        Self { model: Some(model), answers: true, ..Self::apart(llm) }
+    }
+
+    /// `llm` as seen from the same place by something whose text is not yet the flow's answer.
+    pub(crate) fn apart(llm: &'a dyn Llm) -> Self {
+        Self::new(llm, "")
+    }
+
+    /// Declares that what runs here writes the answer of the flow that `llm` was given to, word for word, so that it may
+    /// be shown while it is written ([`Llm::on_answer`]).
+    #[must_use]
+    pub fn as_answer(mut self) -> Self {
+        self.answers = true;
+        self
     }
 
     /// `llm` as seen by one of several samples of the same flow; `sample` counts from 1.
@@ -346,5 +413,8 @@ impl Llm for Under<'_> {
     fn place(&self) -> Path {
         let place = self.llm.place();
         if self.segment.is_empty() { place } else { place.join(&self.segment) }
+    }
+    fn answer_to(&self) -> Option<OnText> {
+        if self.answers { self.llm.answer_to() } else { None }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde::Serialize;
 
-use crate::answer::{self, wrap};
+use crate::answer::{self, Unread, wrap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::flow::{Flow, Under};
-use crate::judge::Judge;
+use crate::judge::{Judge, Verdict};
 use crate::llm::Llm;
 use crate::path::Path;
 use crate::shape::{Calls, Shape};
@@ -42,7 +42,7 @@ pub struct Check<'f> {
     repairs: u32,
 }
 
-type Code<'f> = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync + 'f>;
+type Code<'f> = Box<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync + 'f>;
 type AskPerson = Arc<dyn Fn(Question) -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 enum Source<'f> {
@@ -87,7 +87,12 @@ impl<'f> Check<'f> {
 
     /// Plain code: says `true` or `Ok(())` when the text may pass, or `Err(reason)`.
     pub fn code<P: Passes>(check: impl Fn(&str) -> P + Send + Sync + 'f) -> Self {
-        Self::new(Source::Code(Box::new(move |text| check(text).reason())))
+        Self::new(Source::Code(Box::new(move |_, text| check(text).reason())))
+    }
+
+    /// Plain code that compares the text with the input of the step that wrote it: `|input, text| ..`.
+    pub fn compare<P: Passes>(check: impl Fn(&str, &str) -> P + Send + Sync + 'f) -> Self {
+        Self::new(Source::Code(Box::new(move |input, text| check(input, text).reason())))
     }
 
     /// A word with which the step says that it failed, as the cookbook's `FAIL`; read by [`gate`](answer::gate), so that
@@ -117,21 +122,23 @@ impl<'f> Check<'f> {
         self
     }
 
-    /// Looks at a text; `Ok(Err(reason))` when it may not pass.
-    async fn look(&self, llm: &dyn Llm, input: &str, text: &str) -> Result<Result<(), String>> {
-        Ok(match &self.source {
-            Source::Code(check) => check(text),
+    /// Judges `text`, written for `task`. Only a judge can give a verdict that cannot be read (`Ok(Err(unread))`); it is
+    /// asked for once more when `again` says so.
+    pub(crate) async fn assess(
+        &self,
+        llm: &dyn Llm,
+        task: &str,
+        text: &str,
+        again: bool,
+    ) -> Result<Result<Verdict, Unread>> {
+        let passes = match &self.source {
+            Source::Code(check) => check(task, text),
             Source::Word(word) => match answer::gate(text, word) {
                 Ok(false) => Ok(()),
                 Ok(true) => Err(format!("the step says {word}")),
                 Err(unread) => Err(unread.to_string()),
             },
-            Source::Judge(judge) => match judge.judge(llm, input, text, false).await? {
-                Ok(verdict) if verdict.accepted => Ok(()),
-                Ok(verdict) if verdict.feedback.is_empty() => Err("the judge does not accept it".to_owned()),
-                Ok(verdict) => Err(verdict.feedback),
-                Err(unread) => Err(format!("the verdict cannot be read: {unread}")),
-            },
+            Source::Judge(judge) => return judge.judge(llm, task, text, again).await,
             Source::Person(ask) => {
                 let question = Question { gate: self.name.clone(), text: text.to_owned() };
                 match ask(question).await.as_deref().map(str::trim) {
@@ -140,21 +147,63 @@ impl<'f> Check<'f> {
                     None => Err("nobody answered".to_owned()),
                 }
             }
-        })
+        };
+        Ok(Ok(Verdict {
+            accepted: passes.is_ok(),
+            rating: None,
+            score: None,
+            feedback: passes.err().unwrap_or_default(),
+        }))
     }
 
-    fn shape(&self, attempts: usize) -> Shape {
+    /// How dear a look is: code and words before judges before people.
+    pub(crate) fn rank(&self) -> u8 {
+        match self.source {
+            Source::Code(_) => 0,
+            Source::Word(_) => 1,
+            Source::Judge(_) => 2,
+            Source::Person(_) => 3,
+        }
+    }
+
+    pub(crate) fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The check in a picture, when it looks at most at `texts` texts and may ask a judge `asks` times for a verdict.
+    pub(crate) fn shape(&self, texts: usize, asks: usize) -> Shape {
         let kind = match &self.source {
             Source::Code(_) => "code",
             Source::Word(_) => "word",
-            Source::Judge(_) => "judge",
+            Source::Judge(judge) => {
+                let judge = judge.shape(asks);
+                let calls = judge.calls().times(1, texts);
+                return if self.name.is_empty() {
+                    Shape { calls, ..judge }
+                } else {
+                    Shape::new("gate", &self.name, calls).part("", judge)
+                };
+            }
             Source::Person(_) => "person",
         };
-        let mut shape = Shape::new("gate", &self.name, Calls::NONE).noting(kind);
-        if let Source::Judge(judge) = &self.source {
-            shape.calls = judge.shape(1).calls().times(1, attempts);
+        if self.name.is_empty() {
+            Shape::new(kind, "", Calls::NONE)
+        } else {
+            Shape::new("gate", &self.name, Calls::NONE).noting(kind)
         }
-        shape
+    }
+}
+
+impl From<&str> for Check<'_> {
+    /// A judge that is told these criteria.
+    fn from(criteria: &str) -> Self {
+        Self::judge(criteria)
+    }
+}
+
+impl<'f> From<Judge<'f>> for Check<'f> {
+    fn from(judge: Judge<'f>) -> Self {
+        Self::judge(judge)
     }
 }
 
@@ -196,13 +245,17 @@ pub(crate) async fn pass<F: Flow + ?Sized>(
     gates: &[&Check<'_>],
 ) -> Result<String> {
     let mut repairs: Vec<u32> = gates.iter().map(|gate| gate.repairs).collect();
-    let mut text = step.run_text(llm, input).await?;
+    let mut text = step.run_text(&Under::apart(llm), input).await?;
     let mut attempt = 1;
     'again: loop {
         for (gate, left) in gates.iter().zip(&mut repairs) {
             let place = format!("gate {}", gate.name);
-            let looked = gate.look(&Under::new(llm, &*place), input, &text).await?;
-            let reason = looked.err();
+            let reason = match gate.assess(&Under::new(llm, &*place), input, &text, false).await? {
+                Ok(verdict) if verdict.accepted => None,
+                Ok(verdict) if verdict.feedback.is_empty() => Some("the judge does not accept it".to_owned()),
+                Ok(verdict) => Some(verdict.feedback),
+                Err(unread) => Some(format!("the verdict cannot be read: {unread}")),
+            };
             llm.note(
                 Path::root(),
                 Event::Gate { name: gate.name.clone(), open: reason.is_none(), reason: reason.clone() },
@@ -244,7 +297,7 @@ pub struct Gate<'f, F> {
 
 impl<'f, F> Gate<'f, F> {
     pub(crate) fn new(flow: F, name: String, check: Check<'f>) -> Self {
-        Self { flow, check: Check { name, ..check } }
+        Self { flow, check: check.named(name) }
     }
 
     /// Asks the step before the gate again, with the reason, at most `times` times. Default: 0.
@@ -280,6 +333,10 @@ impl<F: Flow> Flow for Gate<'_, F> {
         self.flow.shape_gated(gates)
     }
 
+    fn check(&self) -> Result<()> {
+        self.flow.check()
+    }
+
     fn steps(&self) -> usize {
         self.flow.steps()
     }
@@ -294,6 +351,6 @@ pub(crate) fn gated_shape(mut step: Shape, gates: &[&Check<'_>]) -> Shape {
         step = step.noting(&format!("at most {attempts} attempts"));
     }
     let mut parts = vec![(String::new(), step)];
-    parts.extend(gates.iter().map(|gate| (String::new(), gate.shape(attempts))));
+    parts.extend(gates.iter().map(|gate| (String::new(), gate.shape(attempts, 1))));
     Shape::sequence("gated", parts)
 }

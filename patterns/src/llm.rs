@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::event::Event;
+use crate::layers::{
+    Budget, Chaos, Complete, Journal, Layer, Layered, Limit, Meter, Observe, Record, Retry, Warm,
+};
 use crate::message::Message;
 use crate::path::Path;
 use crate::reply::Reply;
@@ -56,12 +59,173 @@ pub trait Llm: Send + Sync {
         Path::root()
     }
 
+    /// Who hears the answer of the whole flow while it is written, if the prompt that is run next writes it.
+    #[doc(hidden)]
+    fn answer_to(&self) -> Option<OnText> {
+        None
+    }
+
     /// Sends one prompt and gives the text of the finished answer.
     ///
     /// # Errors
     /// Those of the call, and those of [`Reply::into_answer`].
     fn ask<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Result<String>> {
         async move { self.call(Request::new(prompt)).await?.into_answer() }.boxed()
+    }
+
+    /// This model with `layer` round it; see [`layers`](crate::layers).
+    fn layer<K: Layer>(self, layer: K) -> Layered<K, Self>
+    where
+        Self: Sized,
+    {
+        Layered::new(layer, self)
+    }
+
+    /// Brings replies that stopped early to their end; see [`Complete`].
+    fn complete(self, complete: Complete) -> Layered<Complete, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(complete)
+    }
+
+    /// Tries again what may succeed later; see [`Retry`].
+    fn retry(self, retry: Retry) -> Layered<Retry, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(retry)
+    }
+
+    /// At most `n` calls under way at once, over everything nested; see [`Limit`].
+    fn at_most(self, n: usize) -> Layered<Limit, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(Limit::at_most(n))
+    }
+
+    /// Bounds the calls under way, also per minute or together with other models; see [`Limit`].
+    fn limit(self, limit: &Limit) -> Layered<Limit, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(limit.clone())
+    }
+
+    /// Bounds what may be used; see [`Budget`].
+    fn budget(self, budget: &Budget) -> Layered<Budget, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(budget.clone())
+    }
+
+    /// Writes down every reply and answers from what is written; see [`Journal`].
+    fn journal(self, journal: &Journal) -> Layered<Journal, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(journal.clone())
+    }
+
+    /// Lets one of several calls with the same beginning go first; see [`Warm`].
+    fn warm(self, warm: Warm) -> Layered<Warm, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(warm)
+    }
+
+    /// Writes down what the model answers, as a script; see [`Record`].
+    fn record(self, record: Record) -> Layered<Record, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(record)
+    }
+
+    /// Fails at random, for rehearsal; see [`Chaos`].
+    fn chaos(self, chaos: Chaos) -> Layered<Chaos, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(chaos)
+    }
+
+    /// Adds up usage and cost; see [`Meter`].
+    fn meter(self, meter: &Meter) -> Layered<Meter, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(meter.clone())
+    }
+
+    /// Tells `listen` what happens, and where in the flow; see [`Observe`].
+    fn observe(self, listen: impl Fn(&Path, Event) + Send + Sync + 'static) -> Layered<Observe, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(Observe::new(listen))
+    }
+
+    /// Hands the answer of a flow to `on_text` while it is written, where it is certain which call writes it: a prompt,
+    /// the last step of a chain, the way that a route takes, the merge of an orchestrator. A text that may still be
+    /// rejected (before a gate, a draft, a ballot) or is one of several is handed to nobody.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> patterns::Result<()> {
+    /// use std::sync::{Arc, Mutex};
+    /// use patterns::providers::Script;
+    /// use patterns::{Flow, Llm, OnText};
+    ///
+    /// let heard = Arc::new(Mutex::new(String::new()));
+    /// let on_text = OnText::new({
+    ///     let heard = Arc::clone(&heard);
+    ///     move |piece| heard.lock().unwrap().push_str(piece)
+    /// });
+    /// let llm = Script::replies(["an outline", "an article"]).on_answer(on_text);
+    /// "Outline.".then("Write.").run(&llm, "bees").await?;
+    /// assert_eq!(*heard.lock().unwrap(), "an article");
+    /// # Ok(()) }
+    /// ```
+    fn on_answer(self, on_text: OnText) -> OnAnswer<Self>
+    where
+        Self: Sized,
+    {
+        OnAnswer { llm: self, on_text }
+    }
+}
+
+/// A model with a listener for the answer of a flow; made by [`Llm::on_answer`].
+#[derive(Clone)]
+pub struct OnAnswer<L> {
+    llm: L,
+    on_text: OnText,
+}
+
+impl<L: Llm> Llm for OnAnswer<L> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        self.llm.call(request)
+    }
+    fn note(&self, path: Path, event: Event) {
+        self.llm.note(path, event);
+    }
+    fn model(&self, request: &Request) -> Option<String> {
+        self.llm.model(request)
+    }
+    fn place(&self) -> Path {
+        self.llm.place()
+    }
+    fn answer_to(&self) -> Option<OnText> {
+        Some(self.on_text.clone())
+    }
+}
+
+impl<L> fmt::Debug for OnAnswer<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnAnswer").finish_non_exhaustive()
     }
 }
 
@@ -106,6 +270,9 @@ macro_rules! forward {
             }
             fn place(&self) -> Path {
                 (**self).place()
+            }
+            fn answer_to(&self) -> Option<OnText> {
+                (**self).answer_to()
             }
         }
     )*};
@@ -209,6 +376,30 @@ impl Request {
         if let Some(on_event) = &self.on_event {
             on_event.hear(&self.path, event);
         }
+    }
+
+    /// As [`tell`](Self::tell), for an event that is not worth making when nobody listens.
+    pub fn tell_with(&self, event: impl FnOnce() -> Event) {
+        if let Some(on_event) = &self.on_event {
+            on_event.hear(&self.path, event());
+        }
+    }
+
+    /// Hands each event of this call to `first`, then to whoever listened before.
+    pub(crate) fn overhear(&mut self, first: impl Fn(&Event) + Send + Sync + 'static) {
+        self.listen(move |_, event| first(event));
+    }
+
+    /// Hands each event of this call and its place to `first`, then to whoever listened before: how a layer hears what the
+    /// layers further in and the provider tell.
+    pub fn listen(&mut self, first: impl Fn(&Path, &Event) + Send + Sync + 'static) {
+        let before = self.on_event.take();
+        self.on_event = Some(OnEvent::new(move |path, event| {
+            first(path, &event);
+            if let Some(before) = &before {
+                before.hear(path, event);
+            }
+        }));
     }
 
     /// The text of the last turn.
@@ -387,17 +578,55 @@ impl ToolChoice {
 
 /// A listener for the text of a reply, called with each piece as it comes.
 #[derive(Clone)]
-pub struct OnText(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct OnText {
+    listen: Arc<dyn Fn(&str) + Send + Sync>,
+    shows: bool,
+}
 
 impl OnText {
     /// Calls `listen` with each piece. It must not block.
     pub fn new(listen: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(listen))
+        Self { listen: Arc::new(listen), shows: true }
+    }
+
+    /// Asks for a streamed reply that is shown to nobody, so that a call may still be made anew after its text has
+    /// begun.
+    pub fn unseen() -> Self {
+        Self::provisional(|_| ())
+    }
+
+    /// Calls `listen` with each piece, and lets the call be made anew after its text has begun. The listener copes with
+    /// that: [`Event::Retried`] and [`Event::Continued`] tell it.
+    pub fn provisional(listen: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { listen: Arc::new(listen), shows: false }
+    }
+
+    /// Whether somebody sees the text, so that it cannot be taken back.
+    pub fn shows(&self) -> bool {
+        self.shows
     }
 
     /// Hands on a piece.
     pub fn hear(&self, piece: &str) {
-        (self.0)(piece);
+        (self.listen)(piece);
+    }
+
+    /// Both listeners; `self` hears each piece first.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let shows = self.shows || other.shows;
+        Self { shows, ..other.after(move |piece| self.hear(piece)) }
+    }
+
+    /// Hands each piece to `first`, then to this listener.
+    #[must_use]
+    pub(crate) fn after(self, first: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let Self { listen, shows } = self;
+        let both = move |piece: &str| {
+            first(piece);
+            listen(piece);
+        };
+        Self { listen: Arc::new(both), shows }
     }
 }
 
@@ -409,7 +638,9 @@ impl fmt::Debug for OnText {
 
 /// A listener for what happens to a call, told with the place of the call.
 #[derive(Clone)]
-pub struct OnEvent(Arc<dyn Fn(&Path, Event) + Send + Sync>);
+pub struct OnEvent(Arc<HearEvent>);
+
+type HearEvent = dyn Fn(&Path, Event) + Send + Sync;
 
 impl OnEvent {
     /// Calls `listen` with each event. It must not block.
