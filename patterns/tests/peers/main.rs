@@ -30,5 +30,5 @@ fn both(claude_url: String, openai_url: String) -> [Connection; 2] {
 }
 
 fn streamed(request: Request) -> Request {
-    Request { on_text: Some(OnText::new(|_| {})), ..request }
+    Request { on_text: Some(OnText::unseen()), ..request }
 }
