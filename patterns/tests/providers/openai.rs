@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::server::*;
 
-fn completion(message: Value, finish_reason: &str) -> Value {
+fn completion(message: &Value, finish_reason: &str) -> Value {
     json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5-2026",
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
@@ -22,7 +22,7 @@ fn completion(message: Value, finish_reason: &str) -> Value {
 }
 
 fn said(text: &str) -> Value {
-    completion(json!({"role": "assistant", "content": text, "refusal": null}), "stop")
+    completion(&json!({"role": "assistant", "content": text, "refusal": null}), "stop")
 }
 
 async fn sent(request: Request) -> Value {
@@ -177,7 +177,7 @@ async fn a_reply_is_translated() {
     ]);
     for finish_reason in ["tool_calls", "stop"] {
         let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
-        let reply = call(ok(&completion(message, finish_reason))).await.unwrap();
+        let reply = call(ok(&completion(&message, finish_reason))).await.unwrap();
         assert_eq!(reply.stop, Stop::ToolUse);
         let uses: Vec<_> = reply
             .content
@@ -192,10 +192,10 @@ async fn a_reply_is_translated() {
         ("content_filter", Stop::Refusal { category: Some("content_filter".into()), explanation: None }),
         ("a_new_one", Stop::Other("a_new_one".into())),
     ] {
-        let body = completion(json!({"role": "assistant", "content": "x"}), finish_reason);
+        let body = completion(&json!({"role": "assistant", "content": "x"}), finish_reason);
         assert_eq!(call(ok(&body)).await.unwrap().stop, stop);
     }
-    let refused = completion(json!({"role": "assistant", "content": null, "refusal": "I cannot."}), "stop");
+    let refused = completion(&json!({"role": "assistant", "content": null, "refusal": "I cannot."}), "stop");
     let stop = call(ok(&refused)).await.unwrap().stop;
     assert_eq!(stop, Stop::Refusal { category: None, explanation: Some("I cannot.".into()) });
 }
@@ -268,9 +268,9 @@ async fn a_stream_needs_a_finish_reason() {
 async fn a_tool_call_that_is_cut_off_is_never_handed_on() {
     let message = json!({"content": "x", "tool_calls":
         [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{\"z\": "}}]});
-    let error = call(ok(&completion(message.clone(), "tool_calls"))).await.unwrap_err();
+    let error = call(ok(&completion(&message, "tool_calls"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
-    let reply = call(ok(&completion(message, "length"))).await.unwrap();
+    let reply = call(ok(&completion(&message, "length"))).await.unwrap();
     assert_eq!((reply.stop, reply.content.len()), (Stop::MaxTokens, 1));
 }
 
