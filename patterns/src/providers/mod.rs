@@ -29,6 +29,7 @@ pub mod openai;
 #[cfg(feature = "http")]
 mod receive;
 mod script;
+#[cfg(feature = "http")]
 mod secret;
 mod spec;
 #[cfg(feature = "http")]
@@ -45,6 +46,7 @@ pub use http::Timeouts;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
 pub use script::Script;
+#[cfg(feature = "http")]
 pub use secret::Secret;
 
 use crate::error::ErrorKind;

@@ -1,4 +1,5 @@
 //! The providers against a server of our own that can do everything wrong.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(feature = "http")]
 
 mod anthropic;
