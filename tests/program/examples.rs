@@ -1,8 +1,6 @@
 //! Every example runs without a key, on a script to the letter and on the embedded model to its end, as Rust and as a flow
 //! file.
 
-
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -9,3 +9,4 @@ mod openai;
 mod secrets;
 mod server;
 mod streams;
+mod told;
