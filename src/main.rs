@@ -1,14 +1,18 @@
 //! The program `patterns`: arguments, progress, output, exit codes. What a pattern does is in the library.
 
+mod answer;
 mod args;
 mod builtin;
 mod exit;
 mod input;
+mod keep;
 mod look;
+mod map;
 mod model;
 mod progress;
 mod run;
 mod terminal;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -44,7 +48,9 @@ async fn start(command: Command) -> Exit {
     let result = match &command {
         Command::Check(args) => look::check(args),
         Command::New(args) => look::new(args),
+        Command::Trace(args) => trace::trace(args),
         Command::Run(args) => run::file(args).await,
+        Command::Map(args) => map::run(args).await,
         Command::Chain(_)
         | Command::Route(_)
         | Command::Section(_)

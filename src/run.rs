@@ -4,14 +4,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use patterns::file::{Ended, FlowFile, Options};
-use patterns::layers::{self, Limit, Meter, Observe};
-use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result};
+use patterns::layers::{Journal, Observe};
+use patterns::trace::{Trace, told as told_of};
+use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result, Status};
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::args::{self, Command, Common, How};
 use crate::builtin;
 use crate::exit::Exit;
 use crate::input;
+use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
 use crate::terminal::{ask, complain, print, say, warn, whisper};
@@ -32,14 +35,14 @@ pub(crate) async fn pattern(command: &Command) -> Result<Exit> {
         Command::Orchestrate(args) if args.plan_only => Goal::Plan,
         _ => Goal::Answer,
     };
-    let progress = Progress::new(common.how.quiet);
+    let progress = Progress::new(common.how.quiet, common.how.progress);
     let flow = builtin::flow(command, options(&common.how, &progress))?;
     run(&flow, common, goal, progress).await
 }
 
 /// `patterns run FLOW FILE`
 pub(crate) async fn file(args: &args::Run) -> Result<Exit> {
-    let progress = Progress::new(args.common.how.quiet);
+    let progress = Progress::new(args.common.how.quiet, args.common.how.progress);
     let text = builtin::read(&args.flow)?;
     let options = builtin::beside(&args.flow, options(&args.common.how, &progress));
     run(&FlowFile::parse(&text, &options)?, &args.common, Goal::Answer, progress).await
@@ -68,43 +71,59 @@ struct Told {
 
 async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -> Result<Exit> {
     let how = &common.how;
+    let shape = flow.shape();
     if how.dry_run {
-        print(&flow.shape().to_string())?;
-        print(&format!("{} for one input", flow.shape().calls()))?;
+        picture(&shape)?;
+        let input = match (&common.input, &common.text) {
+            (None, None) => String::new(),
+            (file, text) => input::read(file.as_deref(), text.as_deref())?,
+        };
+        if let Some(bound) = how.keep.bound(how.model.as_deref(), shape.calls(), &input)? {
+            print(&bound)?;
+        }
         return Ok(Exit::Done);
     }
     let input = input::read(common.input.as_deref(), common.text.as_deref())?;
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let told = Arc::new(Mutex::new(Told::default()));
-    let meter = Meter::default();
-    let llm = layers::standard(
-        connection,
-        layers::Options {
-            observe: Some(Observe::new(listen(progress.clone(), told.clone()))),
-            meter: meter.clone(),
-            limit: Some(Limit::at_most(how.at_once as usize)),
-            ..layers::Options::default()
-        },
-    );
+    let answer = Answer::new(how.json || goal != Goal::Answer, &progress);
+    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
+    let trace = trace.map(|trace| trace.content(how.trace_content));
+    let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
+    let observe = Observe::new(listen(answer.clone(), told.clone()));
+    let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
+    let llm = llm.layer(progress.clone()).layer(trace.clone());
+    let llm: Box<dyn Llm> = match answer.listener() {
+        Some(on_text) => Box::new(llm.on_answer(on_text)),
+        None => Box::new(llm),
+    };
 
     let started = Instant::now();
-    progress.start();
+    progress.start(shape.calls());
     let result = tokio::select! {
-        result = reach(flow, goal, &llm, &input) => result,
-        _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+        result = told_of(&llm, &shape, reach(flow, goal, &llm, &input)) => result,
+        () = hand.stop.at_ctrl_c(&hand.meter, |say| progress.aside(say)) => {
+            Err(Error::new(ErrorKind::Cancelled, "interrupted"))
+        }
     };
     progress.end();
+    if let Some(trace) = trace
+        && let Err(error) = trace.finish()
+    {
+        complain(&error.to_string());
+    }
 
-    let total = meter.total();
+    let total = hand.meter.total();
     let model = llm.model(&Request::default()).unwrap_or_default();
     let cost = format!("{total}, {:.1} s", started.elapsed().as_secs_f64());
     let told = told.lock().map(|mut told| std::mem::take(&mut *told)).unwrap_or_default();
     let ended = match result {
         Ok(ended) => ended,
         Err(error) => {
-            let exit = Exit::of(&error);
+            let exit = if hand.stop.is_thrown() { Exit::Interrupted } else { Exit::of(&error) };
             // a cap gives back what there was; what failed shows it beside the result
-            match error.partial() {
+            let shown = answer.break_off();
+            match error.partial().filter(|_| !shown) {
                 Some(partial) if matches!(exit, Exit::Capped | Exit::Degraded) => print(partial)?,
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),
                 None => {}
@@ -118,6 +137,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     };
 
     let exit = match (&told.capped[..], &told.degraded[..], &ended.text) {
+        _ if hand.stop.is_thrown() => Exit::Interrupted,
         ([_, ..], _, _) => Exit::Capped,
         (_, [_, ..], _) | (_, _, None) => Exit::Degraded,
         _ => Exit::Done,
@@ -142,7 +162,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
             })
         ))?;
     } else if let Some(text) = &ended.text {
-        print(text)?;
+        answer.finish(text)?;
     }
     for reason in told.capped.iter().chain(&told.degraded) {
         warn(reason);
@@ -166,14 +186,17 @@ async fn reach(flow: &FlowFile, goal: Goal, llm: &dyn Llm, input: &str) -> Resul
     }
 }
 
-fn listen(progress: Progress, told: Arc<Mutex<Told>>) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+fn listen(answer: Answer, told: Arc<Mutex<Told>>) -> impl Fn(&Path, Event) + Send + Sync + 'static {
     move |path, event| {
-        progress.hear(path, &event);
+        answer.hear(&event);
         let at = |reason: String| if path.is_root() { reason } else { format!("{path}: {reason}") };
         let Ok(mut told) = told.lock() else { return };
         match event {
             Event::Degraded { reason } => told.degraded.push(at(reason)),
             Event::Capped { reason } => told.capped.push(at(reason)),
+            Event::BranchEnded { branch, outcome, .. } if outcome == Status::OverBudget.as_str() => {
+                told.capped.push(at(format!("{branch}: over budget")));
+            }
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 pub mod answer;
 mod chain;
 mod choose;
+mod draw;
 mod error;
 mod event;
 pub mod file;
@@ -21,10 +22,12 @@ mod prompt;
 pub mod providers;
 mod refine;
 mod reply;
+mod request;
 mod route;
 mod sections;
 mod shape;
 mod step;
+pub mod trace;
 mod vote;
 
 pub use chain::{Chain, Map, Then, chain};
@@ -35,7 +38,8 @@ pub use flow::{BoxFlow, Flow, Under, WithModel};
 pub use gate::{Check, Gate, Gated, Passes, Question};
 pub use judge::{Judge, Verdict};
 pub use llm::{
-    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
+    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnAnswer, OnEvent, OnText, OneOf, Request, ToolChoice,
+    ToolSpec,
 };
 pub use message::{Block, Message, Role, ToolResult, ToolUse};
 pub use orchestrate::{Orchestrate, Orchestrated, Plan, PlanDefect, PlanDefects, Planner, Task, orchestrate};
@@ -48,6 +52,6 @@ pub use refine::{Drafter, Refine, Refined, Round, Why, refine};
 pub use reply::{Choice, Reply, Stop, Usage};
 pub use route::{How, Route, Routed, Rule, route};
 pub use sections::{ForEach, Sections, for_each, sections};
-pub use shape::{Calls, Shape};
+pub use shape::{Calls, Ink, Shape};
 pub use step::{Step, StepWith, step, step_with};
 pub use vote::{Ballot, Standing, Tally, Tie, Vote, VoteEnd, vote, vote_of};

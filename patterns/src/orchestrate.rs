@@ -360,7 +360,7 @@ impl<'f> Orchestrate<'f> {
         if let Some(merge) = &self.merge {
             let pieces = results(&done.pieces, &[coverage(&done.pieces)]);
             let subject = format!("{}\n\n{pieces}", wrap("request", input));
-            let llm = Under::new(llm, "merge");
+            let llm = Under::new(llm, "merge").as_answer();
             match merge.run(&llm, &subject).await {
                 Ok(text) => done.text = text,
                 Err(error) => {

@@ -277,8 +277,9 @@ impl Flow for Route<'_> {
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<Routed>> {
         async move {
             let mut routed = self.decide(llm, input).await?;
-            let llm = Under::new(llm, "route");
-            routed.text = self.flow(&routed)?.run(&Under::new(&llm, &*routed.label), input).await?;
+            let route = Under::new(llm, "route").as_answer();
+            let way = Under::new(&route, &*routed.label).as_answer();
+            routed.text = self.flow(&routed)?.run(&way, input).await?;
             Ok(routed)
         }
         .boxed()

@@ -6,10 +6,12 @@ use std::fmt;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
 use crate::flow::{BoxFlow, Flow, Under};
 use crate::llm::Llm;
 use crate::outcome::Policy;
 use crate::parts::{Parts, gather};
+use crate::path::Path;
 use crate::shape::{Calls, Shape};
 
 /// Different flows on the same input, all at once: sectioning, the first kind of parallelisation of
@@ -146,7 +148,7 @@ impl Flow for Sections<'_> {
         async move {
             self.check().map_err(|error| error.at(&llm.place()))?;
             let branches = self.sections.iter().map(|(name, flow)| {
-                (name.clone(), branch(flow, llm, format!("section {name}"), input.to_owned()))
+                (name.clone(), branch(name.clone(), flow, llm, format!("section {name}"), input.to_owned()))
             });
             gather(llm, "sections", branches.collect(), self.policy, self.at_once).await
         }
@@ -176,6 +178,7 @@ impl Flow for Sections<'_> {
 
 /// A branch of a fan-out, whose errors know their place.
 fn branch<'a, F: Flow + ?Sized>(
+    name: String,
     flow: &'a F,
     llm: &'a dyn Llm,
     segment: String,
@@ -183,6 +186,7 @@ fn branch<'a, F: Flow + ?Sized>(
 ) -> BoxFuture<'a, Result<String>> {
     async move {
         let llm = Under::new(llm, segment);
+        llm.note(Path::root(), Event::BranchStarted { branch: name });
         flow.run_text(&llm, &input).await.map_err(|error| error.at(&llm.place()))
     }
     .boxed()
@@ -323,7 +327,8 @@ impl<F: Flow> Flow for ForEach<'_, F> {
             let items =
                 self.check().and_then(|()| self.items(input)).map_err(|error| error.at(&llm.place()))?;
             let branches = items.into_iter().enumerate().map(|(n, item)| {
-                ((n + 1).to_string(), branch(&self.flow, llm, format!("input {}", n + 1), item))
+                let name = (n + 1).to_string();
+                (name.clone(), branch(name, &self.flow, llm, format!("input {}", n + 1), item))
             });
             gather(llm, "items", branches.collect(), self.policy, self.at_once).await
         }

@@ -255,6 +255,7 @@ impl<'f> Vote<'f> {
     async fn ask(&self, llm: &dyn Llm, n: usize, input: &str, one_of: Option<&OneOf>) -> Result<Said> {
         let number = u32::try_from(n + 1).unwrap_or(u32::MAX);
         let llm = &Under::new(llm, format!("voter {number}")).sample(number);
+        llm.note(Path::root(), Event::BranchStarted { branch: format!("voter {number}") });
         let flow = self.flow(n);
         let said = async {
             let Some(one_of) = one_of else {
