@@ -153,7 +153,7 @@ pub enum Expect {
     #[default]
     Text,
     /// One of a closed set of labels. A provider may choose by its own means (scores, constrained decoding) and say so
-    /// in [`Reply::choice`]; otherwise it adds [`OneOf::envelope`] to the prompt, and the caller reads the text.
+    /// in [`Reply::choice`](crate::Reply::choice); otherwise it adds [`OneOf::envelope`] to the prompt, and the caller reads the text.
     OneOf(OneOf),
 }
 
