@@ -63,6 +63,7 @@ mod prompt;
 pub mod providers;
 mod refine;
 mod reply;
+mod request;
 mod route;
 mod sections;
 mod shape;

@@ -275,7 +275,7 @@ impl Answer<'_> {
         Error::new(ErrorKind::Protocol, message).with_status(status.as_u16())
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.response.headers().get(name)?.to_str().ok()
     }
 }

@@ -53,6 +53,16 @@ use crate::error::ErrorKind;
 #[cfg(feature = "http")]
 use crate::error::{Error, Result};
 
+/// The longest reply and the shortest cacheable prompt, in tokens, of a model named `provider:model`, if they are known.
+pub(crate) fn limits(model: &str) -> Option<(u32, u32)> {
+    #[cfg(feature = "http")]
+    let known = anthropic::Model::known(model.strip_prefix("anthropic:")?)
+        .map(|model| (model.max_output, model.min_cacheable));
+    #[cfg(not(feature = "http"))]
+    let known = model.strip_prefix("anthropic:").and(None);
+    known
+}
+
 /// The kind of error that an HTTP status stands for.
 fn kind_of_status(status: u16) -> ErrorKind {
     match status {

@@ -10,3 +10,4 @@ mod openai;
 mod secrets;
 mod server;
 mod streams;
+mod told;
