@@ -105,6 +105,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
     };
     progress.end();
+    let shown = answer.end_line();
     if let Some(trace) = trace
         && let Err(error) = trace.finish()
     {
@@ -120,7 +121,6 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         Err(error) => {
             let exit = Exit::of(&error);
             // a cap gives back what there was; what failed shows it beside the result
-            let shown = answer.break_off();
             match error.partial().filter(|_| !shown) {
                 Some(partial) if matches!(exit, Exit::Capped | Exit::Degraded) => print(partial)?,
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),
