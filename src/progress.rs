@@ -89,7 +89,8 @@ impl Progress {
             let _ = write!(frame, "{}{line}\x1b[K", if n > 0 { "\r\n" } else { "" });
         }
         let up = lines.len().saturating_sub(1);
-        let _ = write!(frame, "\x1b[J\x1b[?7h{}\r", if up > 0 { format!("\x1b[{up}A") } else { String::new() });
+        let _ =
+            write!(frame, "\x1b[J\x1b[?7h{}\r", if up > 0 { format!("\x1b[{up}A") } else { String::new() });
         self.put(&frame);
         true
     }
@@ -119,8 +120,11 @@ impl Progress {
 
     /// A bar for something that is fetched.
     pub(crate) fn bytes(&self, what: &str) -> ProgressBar {
-        let target =
-            if self.0.how == Show::Live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if self.0.how == Show::Live {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let style =
             ProgressStyle::with_template("  {prefix} {wide_bar:.cyan/dim} {bytes}/{total_bytes} {eta:.dim}");
         let bar = ProgressBar::with_draw_target(None, target).with_prefix(what.to_owned());

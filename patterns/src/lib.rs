@@ -37,7 +37,8 @@ pub use flow::{BoxFlow, Flow, Under, WithModel};
 pub use gate::{Check, Gate, Gated, Passes, Question};
 pub use judge::{Judge, Verdict};
 pub use llm::{
-    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnAnswer, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
+    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnAnswer, OnEvent, OnText, OneOf, Request, ToolChoice,
+    ToolSpec,
 };
 pub use message::{Block, Message, Role, ToolResult, ToolUse};
 pub use orchestrate::{Orchestrate, Orchestrated, Plan, PlanDefect, PlanDefects, Planner, Task, orchestrate};
@@ -52,4 +53,4 @@ pub use route::{How, Route, Routed, Rule, route};
 pub use sections::{ForEach, Sections, for_each, sections};
 pub use shape::{Calls, Ink, Shape};
 pub use step::{Step, StepWith, step, step_with};
-pub use vote::{Ballot, Ended, Standing, Tally, Tie, Vote, vote, vote_of};
+pub use vote::{Ballot, Standing, Tally, Tie, Vote, VoteEnd, vote, vote_of};

@@ -40,7 +40,11 @@ use crate::shape::{Calls, Shape};
 ///
 /// By default the first failure ends the rest: the calls under way are dropped, no further one starts, and the run
 /// fails with that error. [`at_least`](Sections::at_least) and [`best_effort`](Sections::best_effort) go on without the
-/// failed sections; what is merged afterwards names them as missing.
+/// failed sections; what is merged afterwards names them as missing. An error of the run has the finished sections as its
+/// [cause](crate::Error::cause).
+///
+/// No section, two of one name, or a policy that can never be met are an [`ErrorKind::Config`] before the first call;
+/// [`check`](Flow::check) tells it at once.
 pub fn sections<'f>() -> Sections<'f> {
     Sections { sections: Vec::new(), policy: Policy::All, at_once: 0 }
 }
@@ -85,42 +89,47 @@ impl<'f> Sections<'f> {
         self
     }
 
-    /// Says whether the sections can run at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] when there is no section, a section has no name, two have the same name, or `at_least` asks
-    /// for none or for more than there are.
-    pub fn check(&self) -> Result<()> {
+    /// What is wrong with the sections.
+    fn defect(&self) -> Option<String> {
         let mut seen = HashSet::new();
         let repeated = self.sections.iter().map(|(name, _)| name).find(|name| !seen.insert(name.trim()));
         let total = self.sections.len();
-        let defect = if total == 0 {
-            "`sections()` has no section; add one with `.on(name, flow)`".to_owned()
+        if total == 0 {
+            Some("`sections()` has no section; add one with `.on(name, flow)`".to_owned())
         } else if seen.contains("") {
-            "a section has no name; give each a name of its own".to_owned()
+            Some("a section has no name; give each a name of its own".to_owned())
         } else if let Some(name) = repeated {
-            format!("two sections are named `{name}`; give each a name of its own")
+            Some(format!("two sections are named `{name}`; give each a name of its own"))
         } else {
-            return check_policy(self.policy, total, "sections");
-        };
-        Err(Error::new(ErrorKind::Config, defect))
+            policy_defect(self.policy, total, "sections")
+        }
     }
 }
 
-/// Says whether so many branches can meet the policy.
-pub(crate) fn check_policy(policy: Policy, most: usize, what: &str) -> Result<()> {
-    let defect = match policy {
-        Policy::AtLeast(0) => {
-            format!(
-                "`at_least(0)` asks for no answer; use `best_effort()` to go on with whatever {what} succeed"
-            )
-        }
+/// Why so many branches cannot meet the policy.
+pub(crate) fn policy_defect(policy: Policy, most: usize, what: &str) -> Option<String> {
+    match policy {
+        Policy::AtLeast(0) => Some(format!(
+            "`at_least(0)` asks for no answer; use `best_effort()` to go on with whatever {what} succeed"
+        )),
         Policy::AtLeast(n) if n > most => {
-            format!("`at_least({n})` can never be met by {most} {what}; ask for fewer")
+            Some(format!("`at_least({n})` can never be met by {most} {what}; ask for fewer"))
         }
-        _ => return Ok(()),
-    };
-    Err(Error::new(ErrorKind::Config, defect))
+        _ => None,
+    }
+}
+
+/// The error of a flow that cannot run, if it has a defect.
+pub(crate) fn refuse(defect: Option<String>) -> Result<()> {
+    defect.map_or(Ok(()), |defect| Err(Error::new(ErrorKind::Config, defect)))
+}
+
+/// The picture of a flow with its defect, if it has one.
+pub(crate) fn with_defect(shape: Shape, defect: Option<String>) -> Shape {
+    match defect {
+        Some(defect) => shape.noting(&format!("cannot run: {defect}")),
+        None => shape,
+    }
 }
 
 /// The policy in a picture.
@@ -156,12 +165,14 @@ impl Flow for Sections<'_> {
             fewest: fewest.iter().take(needed).fold(0, |sum, n| sum.saturating_add(*n)),
             most: parts.iter().map(|(_, part)| part.calls()).sum::<Calls>().most,
         };
-        let mut shape = Shape::new("sections", &policy_words(self.policy), calls);
+        let mut shape = Shape::new("sections", "", calls).noting(&policy_words(self.policy));
         shape.parts = parts;
-        match self.check() {
-            Ok(()) => shape,
-            Err(defect) => shape.noting(&format!("cannot run: {}", defect.message())),
-        }
+        with_defect(shape, self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        self.sections.iter().try_for_each(|(_, flow)| flow.check())
     }
 }
 
@@ -229,8 +240,10 @@ pub struct ForEach<'f, F> {
 enum Split<'f> {
     Lines,
     Json,
-    Code(Box<dyn Fn(&str) -> Vec<String> + Send + Sync + 'f>),
+    Code(Splitter<'f>),
 }
+
+type Splitter<'f> = Box<dyn Fn(&str) -> Vec<String> + Send + Sync + 'f>;
 
 impl<'f, F> ForEach<'f, F> {
     /// Takes the input as a JSON array. Strings are items as they are, anything else as its JSON.
@@ -272,12 +285,8 @@ impl<'f, F> ForEach<'f, F> {
         self
     }
 
-    /// Says whether the flow can run at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] when `at_least` asks for nothing or for more than `at_most` allows.
-    pub fn check(&self) -> Result<()> {
-        check_policy(self.policy, self.at_most, "items")
+    fn defect(&self) -> Option<String> {
+        policy_defect(self.policy, self.at_most, "items")
     }
 
     fn items(&self, input: &str) -> Result<Vec<String>> {
@@ -330,7 +339,13 @@ impl<F: Flow> Flow for ForEach<'_, F> {
         let flow = self.flow.shape();
         let fewest = if let Policy::AtLeast(n) = self.policy { n } else { 1 };
         let title = format!("at most {} items, {}", self.at_most, policy_words(self.policy));
-        Shape::new("for each", &title, flow.calls().times(fewest, self.at_most)).part("item", flow)
+        let calls = flow.calls().times(fewest, self.at_most);
+        with_defect(Shape::new("for each", "", calls).noting(&title).part("item", flow), self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        self.flow.check()
     }
 }
 

@@ -8,8 +8,8 @@ use patterns::layers::{Meter, Options, Retry, standard};
 use patterns::providers::Script;
 use patterns::trace::{Diff, Run, Trace, told};
 use patterns::{
-    Check, Error, ErrorKind, Flow, Llm, OnText, Plan, Reply, Request, Result, Task, Usage, chain, orchestrate,
-    prompt, refine, route, sections, step, vote,
+    Check, Error, ErrorKind, Flow, Llm, OnText, Plan, Reply, Request, Result, Task, Usage, chain,
+    orchestrate, prompt, refine, route, sections, step, vote,
 };
 use proptest::prelude::*;
 
@@ -33,7 +33,12 @@ impl File {
 }
 
 /// Runs a flow under the layers of a run and gives its trace.
-async fn traced<F: Flow>(flow: &F, model: impl Llm, content: bool, meter: &Meter) -> (String, Result<F::Output>) {
+async fn traced<F: Flow>(
+    flow: &F,
+    model: impl Llm,
+    content: bool,
+    meter: &Meter,
+) -> (String, Result<F::Output>) {
     let file = File::default();
     let trace = Trace::to(file.clone()).content(content);
     let options =
@@ -93,7 +98,8 @@ async fn the_sum_of_the_events_is_the_meter() {
     );
     assert_eq!((total.failed, total.cancelled, total.retries), (1, 1, 1));
     for (path, line) in &report.places {
-        let here: u64 = run.calls.iter().filter(|call| call.path == *path).map(|call| call.usage.output_tokens).sum();
+        let here: u64 =
+            run.calls.iter().filter(|call| call.path == *path).map(|call| call.usage.output_tokens).sum();
         assert_eq!(here, line.usage.output_tokens, "{path}");
     }
     assert_eq!(run.saved(), 1);
@@ -211,8 +217,8 @@ fn longest(tasks: &[(u64, Vec<usize>)], task: usize) -> u64 {
 }
 
 fn plans() -> impl Strategy<Value = Vec<(u64, Vec<usize>)>> {
-    prop::collection::vec((1_u64..40, prop::collection::vec(any::<prop::sample::Index>(), 0..3)), 1..9).prop_map(
-        |tasks| {
+    prop::collection::vec((1_u64..40, prop::collection::vec(any::<prop::sample::Index>(), 0..3)), 1..9)
+        .prop_map(|tasks| {
             let mut plan: Vec<(u64, Vec<usize>)> = Vec::new();
             for (n, (length, needs)) in tasks.into_iter().enumerate() {
                 let mut needs: Vec<usize> =
@@ -222,8 +228,7 @@ fn plans() -> impl Strategy<Value = Vec<(u64, Vec<usize>)>> {
                 plan.push((length, needs));
             }
             plan
-        },
-    )
+        })
 }
 
 proptest! {

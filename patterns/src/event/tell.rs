@@ -9,7 +9,11 @@ impl Event {
     pub(crate) fn has_content(&self) -> bool {
         !matches!(
             self,
-            Self::CallStarted { .. } | Self::Sent | Self::Used { .. } | Self::FirstText | Self::Waiting { .. }
+            Self::CallStarted { .. }
+                | Self::Sent
+                | Self::Used { .. }
+                | Self::FirstText
+                | Self::Waiting { .. }
         )
     }
 
