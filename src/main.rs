@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod builtin;
 mod exit;
+mod export;
 mod input;
 mod keep;
 mod look;

@@ -13,6 +13,7 @@ use crate::answer::Answer;
 use crate::args::{self, Command, Common, How};
 use crate::builtin;
 use crate::exit::Exit;
+use crate::export::Export;
 use crate::input;
 use crate::look::picture;
 use crate::model;
@@ -89,10 +90,11 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     let answer = Answer::new(how.json || goal != Goal::Answer, &progress);
     let trace = how.trace.as_ref().map(Trace::create).transpose()?;
     let trace = trace.map(|trace| trace.content(how.trace_content));
+    let export = Export::start()?;
     let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
     let observe = Observe::new(listen(answer.clone(), told.clone()));
     let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
-    let llm = llm.layer(progress.clone()).layer(trace.clone());
+    let llm = llm.layer(progress.clone()).layer(trace.clone()).layer(export.spans());
     let llm: Box<dyn Llm> = match answer.listener() {
         Some(on_text) => Box::new(llm.on_answer(on_text)),
         None => Box::new(llm),
@@ -113,6 +115,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     {
         complain(&error.to_string());
     }
+    export.finish();
 
     let total = hand.meter.total();
     let model = llm.model(&Request::default()).unwrap_or_default();

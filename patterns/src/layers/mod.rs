@@ -60,6 +60,8 @@ mod meter;
 mod observe;
 mod record;
 mod retry;
+#[cfg(feature = "tracing")]
+mod spans;
 mod warm;
 mod window;
 
@@ -72,6 +74,8 @@ pub use meter::{Line, Meter, Report};
 pub use observe::Observe;
 pub use record::Record;
 pub use retry::Retry;
+#[cfg(feature = "tracing")]
+pub use spans::Spans;
 pub use warm::Warm;
 
 /// The layers of a run: what [`standard`] puts round a model.
