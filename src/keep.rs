@@ -21,7 +21,7 @@ use crate::terminal::say;
 #[command(next_help_heading = "Keeping it in hand")]
 pub(crate) struct Keep {
     /// Spend at most this much; the worst case of each call is reserved before it starts
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     max_usd: Option<f64>,
 
     /// Use at most so many tokens

@@ -134,7 +134,7 @@ async fn each(
         let reasons = degraded.lock().ok().and_then(|mut all| all.remove(&input.place())).unwrap_or_default();
         match result {
             Ok(ended) => {
-                count.done += 1;
+                count.done += u64::from(ended.text.is_some());
                 count.degraded += u64::from(!reasons.is_empty() || ended.text.is_none());
                 write(&mut out, &args.output, &outcome(&input, &ended, &reasons))?;
             }

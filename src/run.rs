@@ -6,7 +6,7 @@ use std::time::Instant;
 use patterns::file::{Ended, FlowFile, Options};
 use patterns::layers::{Journal, Observe};
 use patterns::trace::{Trace, told as told_of};
-use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result};
+use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result, Status};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -197,6 +197,9 @@ fn listen(answer: Answer, told: Arc<Mutex<Told>>) -> impl Fn(&Path, Event) + Sen
         match event {
             Event::Degraded { reason } => told.degraded.push(at(reason)),
             Event::Capped { reason } => told.capped.push(at(reason)),
+            Event::BranchEnded { branch, outcome, .. } if outcome == Status::OverBudget.as_str() => {
+                told.capped.push(at(format!("{branch}: over budget")));
+            }
             _ => {}
         }
     }
