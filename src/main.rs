@@ -14,6 +14,7 @@ mod progress;
 mod run;
 mod terminal;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -166,7 +166,7 @@ impl Progress {
 
 impl Layer for Progress {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
-        if self.0.how == Show::None {
+        if self.0.how == Show::None || (self.0.how == Show::Live && !self.state().running) {
             return llm.call(request);
         }
         let call = self.0.calls.fetch_add(1, Ordering::Relaxed) + 1;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use patterns::file::{Ended, FlowFile, Options};
 use patterns::layers::{Journal, Observe};
-use patterns::trace::{Trace, told as told_of};
+use patterns::trace::told as told_of;
 use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result, Status};
 use serde_json::{Value, json};
 
@@ -13,12 +13,12 @@ use crate::answer::Answer;
 use crate::args::{self, Command, Common, How};
 use crate::builtin;
 use crate::exit::Exit;
-use crate::export::Export;
 use crate::input;
 use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
 use crate::terminal::{ask, complain, print, say, warn, whisper};
+use crate::watch::Watch;
 
 /// `patterns route`, `patterns vote` …
 pub(crate) async fn pattern(command: &Command) -> Result<Exit> {
@@ -88,13 +88,11 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let told = Arc::new(Mutex::new(Told::default()));
     let answer = Answer::new(how.json || goal != Goal::Answer, &progress);
-    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
-    let trace = trace.map(|trace| trace.content(how.trace_content));
-    let export = Export::start()?;
+    let watch = Watch::start(how, &progress)?;
     let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
     let observe = Observe::new(listen(answer.clone(), told.clone()));
     let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
-    let llm = llm.layer(progress.clone()).layer(trace.clone()).layer(export.spans());
+    let llm = watch.round(llm);
     let llm: Box<dyn Llm> = match answer.listener() {
         Some(on_text) => Box::new(llm.on_answer(on_text)),
         None => Box::new(llm),
@@ -110,12 +108,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     };
     progress.end();
     let shown = answer.end_line();
-    if let Some(trace) = trace
-        && let Err(error) = trace.finish()
-    {
-        complain(&error.to_string());
-    }
-    export.finish();
+    watch.finish();
 
     let total = hand.meter.total();
     let model = llm.model(&Request::default()).unwrap_or_default();

@@ -91,6 +91,7 @@ impl Exporter {
             .with_tracer(tracer)
             .with_location(false)
             .with_threads(false)
+            .with_target(false)
             .with_tracked_inactivity(false)
             .with_filter(filter_fn(|meta| meta.target() == "patterns"))
     }
