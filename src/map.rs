@@ -62,9 +62,10 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let text = builtin::read(&args.flow)?;
     let options = builtin::beside(&args.flow, Options { set: how.set.clone(), ..Options::default() });
     let flow = FlowFile::parse(&text, &options)?;
+    let shape = flow.shape();
     let total = inputs::count(&args.inputs)?;
     if how.dry_run {
-        say(&format!("{} inputs, {} each", total, flow.shape().calls()));
+        say(&format!("{} inputs, {} each", total, shape.calls()));
         return Ok(Exit::Done);
     }
 
@@ -81,7 +82,7 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let llm = watch.round(llm);
     let bar = bar(total, how.quiet || how.progress != Show::Live);
     let count = tokio::select! {
-        count = told(&llm, &flow.shape(), each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
+        count = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
         () = hand.stop.at_ctrl_c(&hand.meter, |say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
     };
     bar.finish_and_clear();

@@ -5,6 +5,7 @@
 //!
 //! | layer | what it does |
 //! |---|---|
+//! | [`Spans`], [`Trace`](crate::trace::Trace) | tell `tracing` and a file what happens; they are put round the others |
 //! | [`Observe`] | tells a listener what happens, with the place in the flow |
 //! | [`Meter`] | adds up usage and cost, of failed and dropped calls too |
 //! | [`Journal`] | writes every reply to a file; a run that was killed makes only the missing calls again |

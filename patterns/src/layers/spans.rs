@@ -255,6 +255,9 @@ fn failed(span: &Span, error: &Error) {
 }
 
 fn used(span: &Span, usage: &Usage) {
+    if *usage == Usage::default() {
+        return; // nothing is known, which is not the same as nothing
+    }
     let record = |name: &str, tokens: u64| {
         span.record(name, i64::try_from(tokens).unwrap_or(i64::MAX));
     };

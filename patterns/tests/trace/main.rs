@@ -1,5 +1,8 @@
 //! What traces promise.
 
+#[cfg(feature = "tracing")]
+mod spans;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -97,6 +100,7 @@ async fn the_sum_of_the_events_is_the_meter() {
         )
     );
     assert_eq!((total.failed, total.cancelled, total.retries), (1, 1, 1));
+    assert!(total.unpriced == 0 && total.priced > patterns::price::Usd::ZERO);
     for (path, line) in &report.places {
         let here: u64 =
             run.calls.iter().filter(|call| call.path == *path).map(|call| call.usage.output_tokens).sum();
