@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod builtin;
 mod exit;
+mod export;
 mod input;
 mod keep;
 mod look;
@@ -13,6 +14,7 @@ mod progress;
 mod run;
 mod terminal;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -55,6 +55,8 @@ pub mod layers;
 mod llm;
 mod message;
 mod orchestrate;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod outcome;
 mod parts;
 mod path;

@@ -6,3 +6,4 @@ mod map;
 mod run;
 mod runs;
 mod usage;
+mod watch;

@@ -296,7 +296,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// TLS with the certificates of the operating system, and none of its work for a plain connection.
-fn tls(needed: bool) -> Result<rustls::ClientConfig> {
+pub(crate) fn tls(needed: bool) -> Result<rustls::ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
