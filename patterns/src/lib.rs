@@ -1,5 +1,6 @@
 //! The workflow patterns of "Building effective agents".
 
+mod agent;
 pub mod answer;
 mod chain;
 mod choose;
@@ -18,7 +19,9 @@ mod reply;
 mod route;
 mod shape;
 mod step;
+mod tools;
 
+pub use agent::{Agent, Agented, Decision, Denied, Ended, ToolCall, agent};
 pub use chain::{Chain, Map, Then, chain};
 pub use choose::Chosen;
 pub use error::{Error, ErrorKind, Result};
@@ -38,3 +41,7 @@ pub use reply::{Choice, Reply, Stop, Usage};
 pub use route::{How, Route, Routed, Rule, route};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
+pub use tools::{Tool, tool};
+
+/// The crate that derives the JSON Schema of a tool's arguments.
+pub use schemars;
