@@ -318,7 +318,7 @@ impl<'a> Under<'a> {
         Self { llm, segment: segment.into(), model: None, sample: 0 }
     }
 
-    fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
+    pub(crate) fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
         Self { llm, segment: Cow::Borrowed(""), model: Some(model), sample: 0 }
     }
 

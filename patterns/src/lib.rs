@@ -6,6 +6,8 @@ mod chain;
 mod choose;
 mod error;
 mod event;
+#[cfg(feature = "file")]
+pub mod file;
 mod flow;
 mod gate;
 mod judge;

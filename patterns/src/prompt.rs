@@ -2,11 +2,12 @@
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::answer::{fill, wrap};
+use crate::answer::{fill_all, wrap};
 use crate::choose::{Chosen, choose};
 use crate::error::Result;
 use crate::flow::Flow;
 use crate::llm::{Effort, Llm, OnText, OneOf, Request};
+use crate::message::Message;
 use crate::shape::{Calls, Shape};
 
 /// One call with a prompt.
@@ -29,7 +30,7 @@ use crate::shape::{Calls, Shape};
 /// # Ok(()) }
 /// ```
 pub fn prompt(text: impl Into<String>) -> Prompt {
-    Prompt { text: text.into(), request: Request::default() }
+    Prompt { text: text.into(), values: Vec::new(), request: Request::default() }
 }
 
 /// One call with a prompt; made by [`prompt`].
@@ -37,10 +38,46 @@ pub fn prompt(text: impl Into<String>) -> Prompt {
 #[must_use = "flows do nothing unless run"]
 pub struct Prompt {
     text: String,
+    values: Vec<(String, String)>,
     request: Request,
 }
 
 impl Prompt {
+    /// Puts `value` in the place of every `{name}` of the prompt and of the system prompt, as literally as the input.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> patterns::Result<()> {
+    /// use patterns::{Flow, Reply, Request, prompt};
+    ///
+    /// let llm = async |request: Request| Ok(Reply::text_of(request.text()));
+    /// let explain = prompt("Explain {input} to {whom}.").with("whom", "a {input}");
+    /// assert_eq!(explain.run(&llm, "tides").await?, "Explain tides to a {input}.");
+    /// # Ok(()) }
+    /// ```
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.values.push((name.into(), value.into()));
+        self
+    }
+
+    /// The request for this input.
+    fn request(&self, input: &str) -> Request {
+        let mut values: Vec<(&str, &str)> =
+            self.values.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let system = if values.is_empty() {
+            self.request.system.clone()
+        } else {
+            fill_all(&self.request.system, &values)
+        };
+        let text = if self.text.contains("{input}") {
+            values.push(("input", input));
+            fill_all(&self.text, &values)
+        } else {
+            appended(&fill_all(&self.text, &values), input)
+        };
+        Request { system, messages: vec![Message::user(text)], ..self.request.clone() }
+    }
+
     /// Sets the system prompt: who the model is, what holds for every input.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.request.system = system.into();
@@ -82,9 +119,7 @@ impl Flow for Prompt {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        let mut request = self.request.clone();
-        request.messages = Request::new(render(&self.text, input)).messages;
-        llm.call(request).map(|reply| reply?.into_answer()).boxed()
+        llm.call(self.request(input)).map(|reply| reply?.into_answer()).boxed()
     }
 
     fn run_choice<'a>(
@@ -93,9 +128,7 @@ impl Flow for Prompt {
         input: &'a str,
         one_of: &'a OneOf,
     ) -> BoxFuture<'a, Result<Chosen>> {
-        let mut request = self.request.clone();
-        request.messages = Request::new(render(&self.text, input)).messages;
-        choose(llm, request, one_of).boxed()
+        choose(llm, self.request(input), one_of).boxed()
     }
 
     fn shape(&self) -> Shape {
@@ -145,15 +178,14 @@ impl Flow for String {
     }
 }
 
-/// The prompt with its input: at `{input}`, else appended in an `<input>` tag. An empty input is not appended.
-pub(crate) fn render(text: &str, input: &str) -> String {
-    if text.contains("{input}") {
-        fill(text, "input", input)
-    } else if input.is_empty() {
-        text.to_owned()
-    } else {
-        format!("{text}\n\n{}", wrap("input", input))
-    }
+/// The prompt with its input: at `{input}`, else appended.
+fn render(text: &str, input: &str) -> String {
+    if text.contains("{input}") { fill_all(text, &[("input", input)]) } else { appended(text, input) }
+}
+
+/// The prompt with its input in an `<input>` tag. An empty input is not appended.
+fn appended(text: &str, input: &str) -> String {
+    if input.is_empty() { text.to_owned() } else { format!("{text}\n\n{}", wrap("input", input)) }
 }
 
 #[cfg(test)]

@@ -1,38 +1,37 @@
-//! stand-in
-/// u
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unread;
-impl std::fmt::Display for Unread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("x")
-    }
-}
-impl std::error::Error for Unread {}
-/// u
-pub fn tag(_: &str, _: &str) -> Result<String, Unread> {
-    Err(Unread)
-}
-/// u
-pub fn label_in<'a, S: AsRef<str>>(_: &str, _: &str, a: &'a [S]) -> Result<&'a str, Unread> {
-    Ok(a[0].as_ref())
-}
-/// u
-pub fn verdict<'a, S: AsRef<str>>(_: &str, a: &'a [S]) -> Result<&'a str, Unread> {
-    Ok(a[0].as_ref())
-}
-/// u
-pub fn gate(_: &str, _: &str) -> Result<bool, Unread> {
-    Ok(false)
-}
-/// u
-pub fn score(_: &str) -> Result<f64, Unread> {
-    Ok(0.0)
-}
-/// u
-pub fn wrap(tag: &str, text: &str) -> String {
-    format!("<{tag}>\n{text}\n</{tag}>")
-}
-/// u
-pub fn fill(template: &str, name: &str, text: &str) -> String {
-    template.replace(&format!("{{{name}}}"), text)
-}
+//! Reading what a model wrote, and writing what a model reads.
+
+mod chars;
+mod choice;
+mod content;
+mod element;
+mod field;
+mod gate;
+mod label;
+mod lex;
+mod score;
+mod stream;
+mod tag;
+mod task;
+mod thinking;
+mod unread;
+mod write;
+
+pub use gate::gate;
+pub use label::label;
+pub use label::label_in;
+pub use label::verdict;
+pub use label::verdict_in;
+pub use score::score;
+pub use score::score_out_of;
+pub use stream::TagStream;
+pub use tag::tag;
+pub use tag::tags;
+pub use task::TaskRecord;
+pub use task::tasks;
+pub use unread::Unread;
+pub use unread::UnreadKind;
+pub use write::fill;
+pub use write::fill_all;
+pub use write::unwrap_exact;
+pub use write::with_input;
+pub use write::wrap;

@@ -1,0 +1,360 @@
+//! The pieces of a reply: tags, comments, CDATA sections, code.
+//!
+//! One pass from left to right; whichever piece begins first wins. Every search that fails is
+//! remembered, so that no input makes the pass look twice at the same stretch of text.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use memchr::memchr;
+use memchr::memchr2;
+use memchr::memchr3;
+use memchr::memmem;
+use memchr::memrchr;
+use unicode_normalization::char::is_combining_mark;
+
+use super::chars::white;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Open,
+    Close,
+    Empty,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Tag {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) name: Range<usize>,
+    pub(super) form: Form,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Piece {
+    Tag(Tag),
+    Comment(Range<usize>),
+    /// The whole section; the text in it lies between `<![CDATA[` and `]]>`.
+    Cdata(Range<usize>),
+    Code(Range<usize>),
+}
+
+pub(super) const CDATA: &str = "<![CDATA[";
+pub(super) const CDATA_END: &str = "]]>";
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rules {
+    /// Fences and code spans are pieces of their own; otherwise they are plain text.
+    pub(super) code: bool,
+    /// `＜`, `＞` and `／` are read as `<`, `>` and `/`.
+    pub(super) wide: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Lexer<'t> {
+    text: &'t str,
+    rules: Rules,
+    at: usize,
+    comment_ends: bool,
+    section_ends: bool,
+    line: Line,
+    closers: Option<Closers>,
+}
+
+impl<'t> Lexer<'t> {
+    pub(super) fn new(text: &'t str, rules: Rules) -> Self {
+        Lexer {
+            text,
+            rules,
+            at: 0,
+            comment_ends: true,
+            section_ends: true,
+            line: Line::default(),
+            closers: None,
+        }
+    }
+
+    fn next_mark(&self) -> Option<usize> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let offset = match (self.rules.wide, self.rules.code) {
+            (false, false) => memchr(b'<', rest),
+            (false, true) => memchr3(b'<', b'`', b'~', rest),
+            (true, code) => rest.iter().enumerate().position(|(i, &b)| match b {
+                b'<' => true,
+                b'`' | b'~' => code,
+                0xEF => rest[i..].starts_with("＜".as_bytes()),
+                _ => false,
+            }),
+        };
+        offset.map(|offset| self.at + offset)
+    }
+
+    fn markup(&mut self, start: usize) -> Option<Piece> {
+        let rest = &self.text[start..];
+        if rest.starts_with("<!--") && self.comment_ends {
+            match memmem::find(&rest.as_bytes()[4..], b"-->") {
+                Some(length) => return Some(Piece::Comment(start..start + 4 + length + 3)),
+                None => self.comment_ends = false,
+            }
+        }
+        if rest.starts_with(CDATA) && self.section_ends {
+            match memmem::find(rest.as_bytes(), CDATA_END.as_bytes()) {
+                Some(length) => return Some(Piece::Cdata(start..start + length + CDATA_END.len())),
+                None => self.section_ends = false,
+            }
+        }
+        tag_at(self.text, start, self.rules.wide).map(Piece::Tag)
+    }
+
+    /// A fence that is closed, or a code span on one line. `run` is how many marks stand there.
+    fn code(&mut self, start: usize, run: usize) -> Option<Piece> {
+        let mark = self.text.as_bytes()[start];
+        self.line.reach(self.text, start);
+        if run >= 3 && self.opens_fence(start, run, mark) {
+            let closers = self.closers.get_or_insert_with(|| Closers::of(self.text));
+            if let Some(end) = closers.after(self.line.end, mark, run) {
+                return Some(Piece::Code(start..end));
+            }
+        }
+        if mark == b'`' {
+            let end = self.line.span_end(self.text, start, run)?;
+            return Some(Piece::Code(start..end));
+        }
+        None
+    }
+
+    fn opens_fence(&self, start: usize, run: usize, mark: u8) -> bool {
+        let before = self.text[..start].trim_end_matches([' ', '\t']);
+        let stands_first = before.is_empty() || before.ends_with(['\n', '>']);
+        let info = &self.text.as_bytes()[start + run..self.line.end];
+        stands_first && (mark == b'~' || memchr(b'`', info).is_none())
+    }
+}
+
+impl Iterator for Lexer<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        while let Some(start) = self.next_mark() {
+            let mark = self.text.as_bytes()[start];
+            let (piece, past) = if mark == b'`' || mark == b'~' {
+                let run = run_length(self.text, start);
+                (self.code(start, run), start + run)
+            } else {
+                (self.markup(start), start + if mark == b'<' { 1 } else { "＜".len() })
+            };
+            self.at = match &piece {
+                None => past,
+                Some(Piece::Tag(tag)) => tag.end,
+                Some(Piece::Comment(range) | Piece::Cdata(range) | Piece::Code(range)) => range.end,
+            };
+            if piece.is_some() {
+                return piece;
+            }
+        }
+        self.at = self.text.len();
+        None
+    }
+}
+
+fn run_length(text: &str, start: usize) -> usize {
+    let bytes = &text.as_bytes()[start..];
+    bytes.iter().take_while(|&&b| b == bytes[0]).count()
+}
+
+/// The line under way, and where on it the last run of backticks of each length stands.
+#[derive(Debug, Default)]
+struct Line {
+    end: usize,
+    known: bool,
+    last_runs: Option<HashMap<usize, usize>>,
+}
+
+impl Line {
+    fn reach(&mut self, text: &str, at: usize) {
+        if !self.known || at >= self.end {
+            self.end = memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |n| at + n);
+            self.known = true;
+            self.last_runs = None;
+        }
+    }
+
+    /// Where the code span that starts here ends: after the next run of the same length.
+    fn span_end(&mut self, text: &str, start: usize, run: usize) -> Option<usize> {
+        let end = self.end;
+        let runs_from = |from: usize| {
+            let mut at = from;
+            std::iter::from_fn(move || {
+                let found = at + memchr(b'`', &text.as_bytes()[at..end])?;
+                let length = run_length(text, found);
+                at = found + length;
+                Some((length, found))
+            })
+        };
+        let last = self.last_runs.get_or_insert_with(|| runs_from(start).collect());
+        if last.get(&run).is_none_or(|&last| last <= start) {
+            return None;
+        }
+        runs_from(start + run).find(|&(length, _)| length == run).map(|(length, found)| found + length)
+    }
+}
+
+/// All lines that can close a fence.
+#[derive(Debug)]
+struct Closers {
+    lines: Vec<Closer>,
+}
+
+#[derive(Debug)]
+struct Closer {
+    start: usize,
+    end: usize,
+    mark: u8,
+    run: usize,
+    /// The longest run of backticks and of tildes from here on: says at once when a search is in vain.
+    longest: [usize; 2],
+}
+
+impl Closers {
+    fn of(text: &str) -> Self {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        while start < text.len() {
+            let end = memchr(b'\n', &text.as_bytes()[start..]).map_or(text.len(), |n| start + n);
+            let line = text[start..end].trim_start_matches([' ', '\t']);
+            if let Some(&mark @ (b'`' | b'~')) = line.as_bytes().first() {
+                let run = run_length(line, 0);
+                let after = line[run..].trim_start();
+                if run >= 3 && (after.is_empty() || after.starts_with(['<', '＜'])) {
+                    let end = end - line.len() + run;
+                    lines.push(Closer { start, end, mark, run, longest: [0; 2] });
+                }
+            }
+            start = end + 1;
+        }
+        let mut longest = [0; 2];
+        for closer in lines.iter_mut().rev() {
+            let kind = usize::from(closer.mark == b'~');
+            longest[kind] = closer.run.max(longest[kind]);
+            closer.longest = longest;
+        }
+        Closers { lines }
+    }
+
+    fn after(&self, at: usize, mark: u8, run: usize) -> Option<usize> {
+        let kind = usize::from(mark == b'~');
+        let later = &self.lines[self.lines.partition_point(|closer| closer.start < at)..];
+        if later.first()?.longest[kind] < run {
+            return None;
+        }
+        later.iter().find(|closer| closer.mark == mark && closer.run >= run).map(|closer| closer.end)
+    }
+}
+
+/// The tag whose `<` stands at `start`, if one does.
+pub(super) fn tag_at(text: &str, start: usize, wide: bool) -> Option<Tag> {
+    let plain = |c: char| match c {
+        '＜' if wide => '<',
+        '＞' if wide => '>',
+        '／' if wide => '/',
+        c => c,
+    };
+    let mut chars = text[start..].char_indices().map(|(i, c)| (start + i, plain(c)));
+    chars.next();
+    let (mut at, mut c) = chars.find(|&(_, c)| !white(c))?;
+    let close = matches!(c, '/' | '\\');
+    if close {
+        (at, c) = chars.find(|&(_, c)| !white(c))?;
+    }
+    if !c.is_alphabetic() {
+        return None;
+    }
+    let name_start = at;
+    let (name_end, next) = chars.find(|&(_, c)| !name_char(c))?;
+    if !(next == '>' || next == '/' || next.is_whitespace()) {
+        return None;
+    }
+    let name = name_start..name_end;
+    let end = match close {
+        true => first_end(text, name_end, wide),
+        false => attributes_end(text, name_end, wide).or_else(|| first_end(text, name_end, wide)),
+    }?;
+    let inside = &text[name_end..end];
+    let inside = inside.strip_suffix(['>', '＞']).unwrap_or(inside).trim_end_matches(white);
+    let empty = inside.ends_with('/') || (wide && inside.ends_with('／'));
+    let form = match (close, empty) {
+        (true, _) => Form::Close,
+        (false, true) => Form::Empty,
+        (false, false) => Form::Open,
+    };
+    Some(Tag { start, end, name, form })
+}
+
+/// Letters, digits and marks in a name; zero-width characters in it are skipped when it is folded.
+pub(super) fn name_char(c: char) -> bool {
+    c.is_alphanumeric()
+        || matches!(c, '_' | '-' | '.' | ':')
+        || (!c.is_ascii() && (super::chars::invisible(c) || is_combining_mark(c)))
+}
+
+/// Past the first `>`, unless a `<` comes before it.
+fn first_end(text: &str, from: usize, wide: bool) -> Option<usize> {
+    let (at, mark) = bracket(text, from, wide)?;
+    (mark == b'>').then(|| at + width(text, at))
+}
+
+fn bracket(text: &str, from: usize, wide: bool) -> Option<(usize, u8)> {
+    let rest = &text.as_bytes()[from..];
+    if !wide {
+        let found = memchr2(b'<', b'>', rest)?;
+        return Some((from + found, rest[found]));
+    }
+    let (found, c) = text[from..].char_indices().find(|(_, c)| matches!(c, '<' | '>' | '＜' | '＞'))?;
+    Some((from + found, if matches!(c, '<' | '＜') { b'<' } else { b'>' }))
+}
+
+fn width(text: &str, at: usize) -> usize {
+    text[at..].chars().next().map_or(0, char::len_utf8)
+}
+
+/// Past the `>` of an open tag whose quotes pair up: a quoted value may hold brackets.
+///
+/// A quote must follow `=`, and white space or the end of the tag must follow its partner. With this,
+/// of all the open tags that are still unfinished at some place no two are in the same state
+/// (outside, in `"`, in `'`), so that however many begin, at most three are ever followed at once.
+fn attributes_end(text: &str, from: usize, wide: bool) -> Option<usize> {
+    let mut at = from;
+    let (mut bracket_at, mut mark) = bracket(text, at, wide)?;
+    loop {
+        if bracket_at < at {
+            (bracket_at, mark) = bracket(text, at, wide)?;
+        }
+        let rest = &text.as_bytes()[at..bracket_at];
+        let Some(quote_at) = memchr2(b'"', b'\'', rest).map(|n| at + n) else {
+            return (mark == b'>').then(|| bracket_at + width(text, bracket_at));
+        };
+        if !text[from..quote_at].trim_end().ends_with('=') {
+            return None;
+        }
+        let quote = text.as_bytes()[quote_at];
+        at = quote_at + 1 + memchr(quote, &text.as_bytes()[quote_at + 1..])? + 1;
+        let next = text[at..].chars().next()?;
+        if !(next.is_whitespace() || matches!(next, '/' | '>' | '＞')) {
+            return None;
+        }
+    }
+}
+
+/// Whether only white space or a list marker stands between the start of the line and `at`.
+/// `line` is where the line starts.
+pub(super) fn leads_line(text: &str, line: usize, at: usize) -> bool {
+    let before = text[line..at].trim_matches(white);
+    matches!(before, "" | "-" | "*" | "+" | "•")
+        || before
+            .strip_suffix(['.', ')'])
+            .is_some_and(|number| number.len() <= 4 && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+pub(super) fn last_line_start(text: &str, from: usize, at: usize) -> Option<usize> {
+    memrchr(b'\n', &text.as_bytes()[from..at]).map(|n| from + n + 1)
+}
