@@ -43,6 +43,8 @@ pub use reply::{Choice, Reply, Stop, Usage};
 pub use route::{How, Route, Routed, Rule, route};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
+#[cfg(feature = "tools")]
+pub use tools::{Citation, ListFiles, ReadFile, Repository, Search};
 pub use tools::{Tool, tool};
 
 /// The crate that derives the JSON Schema of a tool's arguments.

@@ -1,5 +1,7 @@
 //! Tools: what a model in the [agent loop](crate::agent) may call, and this program runs.
 
+#[cfg(feature = "tools")]
+mod repository;
 mod schema;
 
 use std::fmt;
@@ -12,6 +14,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+#[cfg(feature = "tools")]
+pub use self::repository::{Citation, ListFiles, ReadFile, Repository, Search};
 pub(crate) use self::schema::{Arguments, Limits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Flow;
