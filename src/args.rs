@@ -230,7 +230,9 @@ pub(crate) struct New {
 /// `NAME=VALUE`
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
         _ => Err("write NAME=VALUE, with quotes round a value of several words".to_owned()),
     }
 }

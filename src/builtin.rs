@@ -41,13 +41,13 @@ pub(crate) fn flow(command: &Command, options: Options) -> Result<FlowFile> {
             Options { name: format!("the built-in flow `{name}`"), ..options },
         ),
     };
-    let Ok(mut file) = text.parse::<Table>() else { return FlowFile::parse(&text, options) };
+    let Ok(mut file) = text.parse::<Table>() else { return FlowFile::parse(&text, &options) };
     let before = file.clone();
     if let Some(Value::Table(flow)) = file.get_mut("flow") {
         changes(flow);
     }
     if file == before {
-        return FlowFile::parse(&text, options); // as it stands, so that defects name its lines
+        return FlowFile::parse(&text, &options); // as it stands, so that defects name its lines
     }
     if let Some(Value::Table(parts)) = file.get_mut("parts")
         && !matches!(command, Command::Chain(_))
@@ -55,7 +55,7 @@ pub(crate) fn flow(command: &Command, options: Options) -> Result<FlowFile> {
     {
         parts.clear(); // those of the built-in flow, which the options have replaced
     }
-    FlowFile::parse(&file.to_string(), options)
+    FlowFile::parse(&file.to_string(), &options)
 }
 
 /// Reads a flow file as text.
@@ -74,7 +74,8 @@ pub(crate) fn read(file: &Path) -> Result<String> {
 
 /// The options for a flow file: its name, and the folder in which it stands.
 pub(crate) fn beside(file: &Path, options: Options) -> Options {
-    let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let folder =
+        file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     Options { name: file.display().to_string(), folder: folder.map(Path::to_owned), ..options }
 }
 
@@ -97,7 +98,10 @@ fn chain(flow: &mut Table, args: &Chain) {
     for step in &args.steps {
         steps.push(step.as_str().into());
         if let Some(word) = &args.stop_word {
-            steps.push(table([("gate", format!("does not say {word}").into()), ("word", word.as_str().into())]));
+            steps.push(table([
+                ("gate", format!("does not say {word}").into()),
+                ("word", word.as_str().into()),
+            ]));
         }
     }
     flow.insert("chain".to_owned(), steps.into());
@@ -108,7 +112,9 @@ fn route(flow: &mut Table, args: &Route) {
         return;
     }
     let way = |(label, about): &(String, String)| {
-        let system = format!("You answer at the desk \"{label}\" ({about}). Answer in a few sentences; say what is missing.");
+        let system = format!(
+            "You answer at the desk \"{label}\" ({about}). Answer in a few sentences; say what is missing."
+        );
         let answer = table([("system", system.into()), ("prompt", "Answer this:\n\n{input}".into())]);
         table([("label", label.as_str().into()), ("about", about.as_str().into()), ("flow", answer)])
     };
@@ -120,12 +126,15 @@ fn section(flow: &mut Table, args: &Section) {
     if args.on.is_empty() {
         return;
     }
-    let side = |(name, prompt): &(String, String)| table([("name", name.as_str().into()), ("flow", prompt.as_str().into())]);
+    let side = |(name, prompt): &(String, String)| {
+        table([("name", name.as_str().into()), ("flow", prompt.as_str().into())])
+    };
     let policy: Value = match args.at_least {
         Some(n) => table([("at_least", i64::from(n).into())]),
         None => "best_effort".into(),
     };
-    let sections = table([("sections", args.on.iter().map(side).collect::<Vec<_>>().into()), ("policy", policy)]);
+    let sections =
+        table([("sections", args.on.iter().map(side).collect::<Vec<_>>().into()), ("policy", policy)]);
     flow.clear();
     match &args.merge {
         Some(merge) => flow.insert("chain".to_owned(), vec![sections, merge.as_str().into()].into()),

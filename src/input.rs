@@ -24,7 +24,9 @@ pub(crate) fn read(file: Option<&Path>, text: Option<&str>) -> Result<String> {
         (Some(file), None) => (file.display().to_string(), read_file(file)?),
         (Some(_), Some(_)) => return Err(wrong("give a file or --text, not both".to_owned())),
         (None, None) => {
-            return Err(wrong("no input; name a file, `-` for standard input, or give --text \"…\"".to_owned()));
+            return Err(wrong(
+                "no input; name a file, `-` for standard input, or give --text \"…\"".to_owned(),
+            ));
         }
     };
     if bytes.len() as u64 > LONGEST {
@@ -34,7 +36,9 @@ pub(crate) fn read(file: Option<&Path>, text: Option<&str>) -> Result<String> {
         )));
     }
     let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-    let text = text.ok_or_else(|| wrong(format!("{name} is not a text in UTF-8; convert it first, for example with iconv")))?;
+    let text = text.ok_or_else(|| {
+        wrong(format!("{name} is not a text in UTF-8; convert it first, for example with iconv"))
+    })?;
     let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     if text.trim().is_empty() {
         return Err(wrong(format!("{name} is empty; there is nothing to work on")));
@@ -45,7 +49,9 @@ pub(crate) fn read(file: Option<&Path>, text: Option<&str>) -> Result<String> {
 fn read_file(file: &Path) -> Result<Vec<u8>> {
     let fail = |error: io::Error| {
         wrong(match error.kind() {
-            io::ErrorKind::NotFound => format!("there is no file {}; for a text on the command line use --text", file.display()),
+            io::ErrorKind::NotFound => {
+                format!("there is no file {}; for a text on the command line use --text", file.display())
+            }
             io::ErrorKind::PermissionDenied => format!("{} may not be read by you", file.display()),
             _ => format!("{} cannot be read: {error}", file.display()),
         })

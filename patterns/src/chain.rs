@@ -103,6 +103,19 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
         self.second.check()
     }
 
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move {
+            let text = self.run_first(llm, input).await?;
+            self.second.run_ending(&Under::new(llm, self.segment()), &text, ending).await
+        }
+        .boxed()
+    }
+
     fn steps(&self) -> usize {
         self.first.steps() + 1
     }
@@ -209,6 +222,24 @@ impl Flow for Chain<'_> {
                 None => {
                     read_text(input, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(input), llm))
                 }
+            }
+        }
+        .boxed()
+    }
+
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move {
+            let text = self.run_to_last(llm, input).await?;
+            match self.steps.last() {
+                Some(last) => {
+                    last.run_ending(&Under::new(llm, segment(self.steps.len() - 1)), &text, ending).await
+                }
+                None => Ok(text),
             }
         }
         .boxed()

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Path, Usage};
@@ -119,8 +120,10 @@ impl fmt::Display for ErrorKind {
 /// an excerpt of the body), whether [trying again](Error::is_transient) can help and [how long to
 /// wait](Error::retry_after), what [had been written](Error::partial) and what [it cost](Error::usage).
 /// `Display` is one line for a person. Keys are never in it.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -134,7 +137,8 @@ struct Inner {
     transient: Option<bool>,
     partial: Option<String>,
     usage: Option<Usage>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    attempts: u32,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -153,6 +157,7 @@ impl Error {
             transient: None,
             partial: None,
             usage: None,
+            attempts: 1,
             source: None,
         }))
     }
@@ -217,6 +222,11 @@ impl Error {
         self.0.usage.as_ref()
     }
 
+    /// How often the call was tried, 1 and up.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
     /// Whether the same request may succeed later. True for rate limits, overload, failures of the service,
     /// connections and time-outs, unless the service said otherwise (`x-should-retry`, a spend limit).
     pub fn is_transient(&self) -> bool {
@@ -230,9 +240,12 @@ impl Error {
         ))
     }
 
-    /// The cause as `T`, for example [`Gated`](crate::Gated) or [`Unread`](crate::answer::Unread).
+    /// The cause as `T`, for example [`Gated`](crate::Gated) or [`Unread`](crate::answer::Unread); the nearest one where
+    /// a cause has a cause. A fan-out that failed has what its branches came to as cause: [`Parts`](crate::Parts),
+    /// [`Tally`](crate::Tally) or [`Orchestrated`](crate::Orchestrated).
     pub fn cause<T: StdError + 'static>(&self) -> Option<&T> {
-        self.0.source.as_deref()?.downcast_ref()
+        std::iter::successors(StdError::source(self), |error| (*error).source())
+            .find_map(|e| e.downcast_ref())
     }
 
     /// Puts the place in front of the error's path.
@@ -315,10 +328,17 @@ impl Error {
         self
     }
 
+    /// Says how often the call was tried.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.0.attempts = attempts;
+        self
+    }
+
     /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 }
@@ -356,6 +376,9 @@ impl fmt::Display for Error {
         if let Some(id) = &e.request_id {
             notes.push(format!("request {id}"));
         }
+        if e.attempts > 1 {
+            notes.push(format!("{} attempts", e.attempts));
+        }
         if !notes.is_empty() {
             write!(f, " ({})", notes.join(", "))?;
         }
@@ -384,6 +407,9 @@ impl fmt::Debug for Error {
         }
         if let Some(status) = e.status {
             out.field("status", &status);
+        }
+        if e.attempts > 1 {
+            out.field("attempts", &e.attempts);
         }
         if let Some(wait) = e.retry_after {
             out.field("retry_after", &wait);

@@ -131,4 +131,66 @@ pub enum Event {
         /// Which cap.
         reason: String,
     },
+    /// A call to the model begins; it may still have to wait for its turn.
+    CallStarted {
+        /// The model that will answer, if that is known beforehand.
+        model: Option<String>,
+    },
+    /// A request of the call goes out to the provider. A call that is tried again or resumed sends several.
+    Sent,
+    /// What the request under way has used so far, told by a provider that learns it before the reply is over. A later
+    /// one replaces an earlier one of the same request.
+    Used {
+        /// The usage.
+        usage: Usage,
+    },
+    /// The first text of a streamed reply has come.
+    FirstText,
+    /// The reply came out of the journal; nothing is sent.
+    Replayed,
+    /// The call has to wait before it may be sent.
+    Waiting {
+        /// What for, in words: `a slot`, `the rate limit`, …
+        why: String,
+        /// How long, if that is known.
+        seconds: Option<f64>,
+    },
+    /// The call failed and will be tried again.
+    Retried {
+        /// The number of the attempt that failed, from 1.
+        attempt: u32,
+        /// Why it failed.
+        reason: String,
+        /// Whether the service said that there were too many requests, which concerns every call.
+        rate_limited: bool,
+        /// How long it waits before the next attempt.
+        seconds: f64,
+    },
+    /// The reply had not come to its end and the model is asked to go on.
+    Continued {
+        /// The stop reason: `max_tokens`, `pause_turn`, …
+        stop: String,
+    },
+    /// What the service says is left of a rate limit, told by a provider that reads it from a response.
+    Quota {
+        /// What is limited: `requests`, `input tokens`, …
+        what: String,
+        /// How many are left.
+        remaining: u64,
+        /// When all of them will be back, in seconds from now.
+        resets_in: f64,
+    },
+    /// The call has ended, or was dropped.
+    CallEnded {
+        /// The model that answered.
+        model: Option<String>,
+        /// What it used, all its requests together.
+        usage: Usage,
+        /// What that costs in USD; `None` when the price is not known.
+        cost: Option<f64>,
+        /// How it ended: `ok`, `replayed`, `failed` or `cancelled`.
+        outcome: String,
+        /// The stop reason, or why there is no reply.
+        reason: Option<String>,
+    },
 }

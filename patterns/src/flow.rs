@@ -89,6 +89,17 @@ pub trait Flow: Send + Sync {
         .boxed()
     }
 
+    /// Runs the flow so that its last prompt ends with `ending`: how the answer shall be written.
+    #[doc(hidden)]
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.run_text(llm, &format!("{input}\n\n{ending}")).await }.boxed()
+    }
+
     /// How many steps of a chain this is.
     #[doc(hidden)]
     fn steps(&self) -> usize {
@@ -213,6 +224,14 @@ impl<F: Flow> Flow for AsText<F> {
     fn check(&self) -> Result<()> {
         self.0.check()
     }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        self.0.run_ending(llm, input, ending)
+    }
     fn steps(&self) -> usize {
         self.0.steps()
     }
@@ -249,6 +268,14 @@ macro_rules! forward {
             }
             fn check(&self) -> Result<()> {
                 (**self).check()
+            }
+            fn run_ending<'a>(
+                &'a self,
+                llm: &'a dyn Llm,
+                input: &'a str,
+                ending: &'a str,
+            ) -> BoxFuture<'a, Result<String>> {
+                (**self).run_ending(llm, input, ending)
             }
             fn steps(&self) -> usize {
                 (**self).steps()
@@ -295,6 +322,14 @@ impl<F: Flow> Flow for WithModel<F> {
     }
     fn check(&self) -> Result<()> {
         self.flow.check()
+    }
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        async move { self.flow.run_ending(&Under::with_model(llm, &self.model), input, ending).await }.boxed()
     }
     fn steps(&self) -> usize {
         self.flow.steps()

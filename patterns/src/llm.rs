@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::event::Event;
+use crate::layers::{Complete, Layer, Layered, Limit, Meter, Observe, Retry};
 use crate::message::Message;
 use crate::path::Path;
 use crate::reply::Reply;
@@ -62,6 +63,62 @@ pub trait Llm: Send + Sync {
     /// Those of the call, and those of [`Reply::into_answer`].
     fn ask<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Result<String>> {
         async move { self.call(Request::new(prompt)).await?.into_answer() }.boxed()
+    }
+
+    /// This model with `layer` round it; see [`layers`](crate::layers).
+    fn layer<K: Layer>(self, layer: K) -> Layered<K, Self>
+    where
+        Self: Sized,
+    {
+        Layered::new(layer, self)
+    }
+
+    /// Brings replies that stopped early to their end; see [`Complete`].
+    fn complete(self, complete: Complete) -> Layered<Complete, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(complete)
+    }
+
+    /// Tries again what may succeed later; see [`Retry`].
+    fn retry(self, retry: Retry) -> Layered<Retry, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(retry)
+    }
+
+    /// At most `n` calls under way at once, over everything nested; see [`Limit`].
+    fn at_most(self, n: usize) -> Layered<Limit, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(Limit::at_most(n))
+    }
+
+    /// Bounds the calls under way, also per minute or together with other models; see [`Limit`].
+    fn limit(self, limit: &Limit) -> Layered<Limit, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(limit.clone())
+    }
+
+    /// Adds up usage and cost; see [`Meter`].
+    fn meter(self, meter: &Meter) -> Layered<Meter, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(meter.clone())
+    }
+
+    /// Tells `listen` what happens, and where in the flow; see [`Observe`].
+    fn observe(self, listen: impl Fn(&Path, Event) + Send + Sync + 'static) -> Layered<Observe, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(Observe::new(listen))
     }
 }
 
@@ -211,6 +268,24 @@ impl Request {
         }
     }
 
+    /// As [`tell`](Self::tell), for an event that is not worth making when nobody listens.
+    pub fn tell_with(&self, event: impl FnOnce() -> Event) {
+        if let Some(on_event) = &self.on_event {
+            on_event.hear(&self.path, event());
+        }
+    }
+
+    /// Hands each event of this call to `first`, then to whoever listened before.
+    pub(crate) fn overhear(&mut self, first: impl Fn(&Event) + Send + Sync + 'static) {
+        let before = self.on_event.take();
+        self.on_event = Some(OnEvent::new(move |path, event| {
+            first(&event);
+            if let Some(before) = &before {
+                before.hear(path, event);
+            }
+        }));
+    }
+
     /// The text of the last turn.
     pub fn text(&self) -> String {
         self.messages.last().map(|message| message.text().into_owned()).unwrap_or_default()
@@ -305,8 +380,8 @@ impl OneOf {
             .or_else(|| self.labels.iter().find(|label| label.name.to_lowercase() == name.to_lowercase()))
     }
 
-    /// The part of a prompt that asks for one of the labels, for providers that can only be told in words.
-    pub fn envelope(&self) -> String {
+    /// The part of a prompt that lists the labels with what they stand for.
+    pub(crate) fn menu(&self) -> String {
         let mut text = String::from("Choose exactly one of these:\n");
         for label in &self.labels {
             text.push_str("- ");
@@ -317,12 +392,17 @@ impl OneOf {
             }
             text.push('\n');
         }
-        let Self { tag, because, .. } = self;
-        text.push_str(&format!(
-            "First give your {because} in <{because}></{because}> tags, in a sentence or two. \
-             Then give your choice, spelled as above and nothing else, in <{tag}></{tag}> tags.",
-        ));
         text
+    }
+
+    /// The part of a prompt that asks for one of the labels, for providers that can only be told in words.
+    pub fn envelope(&self) -> String {
+        let Self { tag, because, .. } = self;
+        format!(
+            "{}First give your {because} in <{because}></{because}> tags, in a sentence or two. \
+             Then give your choice, spelled as above and nothing else, in <{tag}></{tag}> tags.",
+            self.menu()
+        )
     }
 }
 
@@ -382,17 +462,42 @@ impl ToolChoice {
 
 /// A listener for the text of a reply, called with each piece as it comes.
 #[derive(Clone)]
-pub struct OnText(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct OnText {
+    listen: Arc<dyn Fn(&str) + Send + Sync>,
+    shows: bool,
+}
 
 impl OnText {
     /// Calls `listen` with each piece. It must not block.
     pub fn new(listen: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(listen))
+        Self { listen: Arc::new(listen), shows: true }
+    }
+
+    /// Asks for a streamed reply that is shown to nobody, so that a call may still be made anew after its text has
+    /// begun.
+    pub fn unseen() -> Self {
+        Self { listen: Arc::new(|_| ()), shows: false }
+    }
+
+    /// Whether somebody sees the text, so that it cannot be taken back.
+    pub fn shows(&self) -> bool {
+        self.shows
     }
 
     /// Hands on a piece.
     pub fn hear(&self, piece: &str) {
-        (self.0)(piece);
+        (self.listen)(piece);
+    }
+
+    /// Hands each piece to `first`, then to this listener.
+    #[must_use]
+    pub(crate) fn after(self, first: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let Self { listen, shows } = self;
+        let both = move |piece: &str| {
+            first(piece);
+            listen(piece);
+        };
+        Self { listen: Arc::new(both), shows }
     }
 }
 
@@ -404,7 +509,9 @@ impl fmt::Debug for OnText {
 
 /// A listener for what happens to a call, told with the place of the call.
 #[derive(Clone)]
-pub struct OnEvent(Arc<dyn Fn(&Path, Event) + Send + Sync>);
+pub struct OnEvent(Arc<HearEvent>);
+
+type HearEvent = dyn Fn(&Path, Event) + Send + Sync;
 
 impl OnEvent {
     /// Calls `listen` with each event. It must not block.

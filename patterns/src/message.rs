@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -58,15 +59,16 @@ pub(crate) fn joined(content: &[Block]) -> Cow<'_, str> {
 /// One content block, kept verbatim: raw JSON, key order, types that this library does not know.
 ///
 /// A reply's blocks can therefore be sent back unchanged, which the Messages API demands of thinking blocks and
-/// which keeps its prompt cache warm.
+/// which keeps its prompt cache warm. Cloning shares the content.
 #[derive(Clone)]
-pub struct Block {
+pub struct Block(Arc<Inner>);
+
+struct Inner {
     raw: Box<RawValue>,
     view: View,
 }
 
 /// What the library reads of a block.
-#[derive(Clone)]
 enum View {
     Text(String),
     ToolUse { id: String, name: String, input: Box<RawValue> },
@@ -97,6 +99,10 @@ pub struct ToolResult<'a> {
 }
 
 impl Block {
+    fn new(raw: Box<RawValue>, view: View) -> Self {
+        Self(Arc::new(Inner { raw, view }))
+    }
+
     /// A block of text.
     pub fn text(text: &str) -> Self {
         #[derive(Serialize)]
@@ -104,7 +110,7 @@ impl Block {
             r#type: &'static str,
             text: &'a str,
         }
-        Self { raw: raw(&Wire { r#type: "text", text }), view: View::Text(text.to_owned()) }
+        Self::new(raw(&Wire { r#type: "text", text }), View::Text(text.to_owned()))
     }
 
     /// A call of a tool, for histories that were not made by a model. `input` is the JSON of the arguments.
@@ -116,10 +122,10 @@ impl Block {
             name: &'a str,
             input: &'a RawValue,
         }
-        Self {
-            raw: raw(&Wire { r#type: "tool_use", id, name, input }),
-            view: View::ToolUse { id: id.to_owned(), name: name.to_owned(), input: input.to_owned() },
-        }
+        Self::new(
+            raw(&Wire { r#type: "tool_use", id, name, input }),
+            View::ToolUse { id: id.to_owned(), name: name.to_owned(), input: input.to_owned() },
+        )
     }
 
     /// The result of a tool. `id` is the call's id; `is_error` says that the text explains a failure.
@@ -132,10 +138,10 @@ impl Block {
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             is_error: bool,
         }
-        Self {
-            raw: raw(&Wire { r#type: "tool_result", tool_use_id: id, content: text, is_error }),
-            view: View::ToolResult { id: id.to_owned(), text: text.to_owned(), is_error },
-        }
+        Self::new(
+            raw(&Wire { r#type: "tool_result", tool_use_id: id, content: text, is_error }),
+            View::ToolResult { id: id.to_owned(), text: text.to_owned(), is_error },
+        )
     }
 
     /// A block from its JSON, kept as it is. It must be an object with a `type`.
@@ -173,12 +179,12 @@ impl Block {
             },
             other => View::Other(other.to_owned()),
         };
-        Ok(Self { raw, view })
+        Ok(Self::new(raw, view))
     }
 
     /// The block's type: `text`, `thinking`, `tool_use`, …
     pub fn kind(&self) -> &str {
-        match &self.view {
+        match &self.0.view {
             View::Text(_) => "text",
             View::ToolUse { .. } => "tool_use",
             View::ToolResult { .. } => "tool_result",
@@ -188,12 +194,12 @@ impl Block {
 
     /// The text, if this is a block of text.
     pub fn as_text(&self) -> Option<&str> {
-        if let View::Text(text) = &self.view { Some(text) } else { None }
+        if let View::Text(text) = &self.0.view { Some(text) } else { None }
     }
 
     /// The call of a tool, if this is one.
     pub fn as_tool_use(&self) -> Option<ToolUse<'_>> {
-        if let View::ToolUse { id, name, input } = &self.view {
+        if let View::ToolUse { id, name, input } = &self.0.view {
             Some(ToolUse { id, name, input })
         } else {
             None
@@ -202,7 +208,7 @@ impl Block {
 
     /// The result of a tool, if this is one.
     pub fn as_tool_result(&self) -> Option<ToolResult<'_>> {
-        if let View::ToolResult { id, text, is_error } = &self.view {
+        if let View::ToolResult { id, text, is_error } = &self.0.view {
             Some(ToolResult { id, text, is_error: *is_error })
         } else {
             None
@@ -211,7 +217,7 @@ impl Block {
 
     /// The block's JSON, byte for byte as it came.
     pub fn raw(&self) -> &RawValue {
-        &self.raw
+        &self.0.raw
     }
 }
 
@@ -232,19 +238,19 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
 
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.raw.get())
+        f.write_str(self.0.raw.get())
     }
 }
 
 impl PartialEq for Block {
     fn eq(&self, other: &Self) -> bool {
-        self.raw.get() == other.raw.get()
+        self.0.raw.get() == other.0.raw.get()
     }
 }
 
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.raw.serialize(to)
+        self.0.raw.serialize(to)
     }
 }
 

@@ -6,11 +6,14 @@ use std::ops::ControlFlow;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::Serialize;
+use serde::ser::SerializeMap as _;
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// How one branch of a fan-out ended. A failure is never an answer: only [`Ok`](Outcome::Ok) holds one.
-#[derive(Debug)]
+///
+/// As JSON it is `{"status": "ok", "answer": …}` or `{"status": "timed_out", "reason": "…"}`.
+#[derive(Clone, Debug)]
 pub enum Outcome<T> {
     /// It has an answer.
     Ok(T),
@@ -125,6 +128,18 @@ impl<T> From<Result<T>> for Outcome<T> {
             Ok(answer) => Self::Ok(answer),
             Err(error) => Self::Failed(error),
         }
+    }
+}
+
+impl<T: Serialize> Serialize for Outcome<T> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(2))?;
+        map.serialize_entry("status", &self.status())?;
+        match self {
+            Self::Ok(answer) => map.serialize_entry("answer", answer)?,
+            missing => map.serialize_entry("reason", &missing.reason())?,
+        }
+        map.end()
     }
 }
 

@@ -131,6 +131,17 @@ impl Flow for Prompt {
         choose(llm, self.request(input), one_of).boxed()
     }
 
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        let mut request = self.request.clone();
+        request.messages = Request::new(format!("{}\n\n{ending}", render(&self.text, input))).messages;
+        llm.call(request).map(|reply| reply?.into_answer()).boxed()
+    }
+
     fn shape(&self) -> Shape {
         Shape::new("prompt", &self.text, Calls::exactly(1))
     }
@@ -152,6 +163,17 @@ impl Flow for str {
         choose(llm, Request::new(render(self, input)), one_of).boxed()
     }
 
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        llm.call(Request::new(format!("{}\n\n{ending}", render(self, input))))
+            .map(|reply| reply?.into_answer())
+            .boxed()
+    }
+
     fn shape(&self) -> Shape {
         Shape::new("prompt", self, Calls::exactly(1))
     }
@@ -171,6 +193,15 @@ impl Flow for String {
         one_of: &'a OneOf,
     ) -> BoxFuture<'a, Result<Chosen>> {
         self.as_str().run_choice(llm, input, one_of)
+    }
+
+    fn run_ending<'a>(
+        &'a self,
+        llm: &'a dyn Llm,
+        input: &'a str,
+        ending: &'a str,
+    ) -> BoxFuture<'a, Result<String>> {
+        self.as_str().run_ending(llm, input, ending)
     }
 
     fn shape(&self) -> Shape {

@@ -128,6 +128,21 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// The reason of this name in the Messages API; what else comes with it is left empty.
+    pub(crate) fn named(reason: &str) -> Self {
+        match reason {
+            "end_turn" => Self::EndTurn,
+            "max_tokens" => Self::MaxTokens,
+            "stop_sequence" => Self::StopSequence(String::new()),
+            "tool_use" => Self::ToolUse,
+            "pause_turn" => Self::PauseTurn,
+            "refusal" => Self::Refusal { category: None, explanation: None },
+            "model_context_window_exceeded" => Self::ContextWindow,
+            "compaction" => Self::Compaction,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
     /// The reason as the Messages API spells it.
     pub fn as_str(&self) -> &str {
         match self {

@@ -1,5 +1,4 @@
 //! Flow files: what they say is what runs, and what is wrong in them is told before the first call.
-#![cfg(feature = "file")]
 
 use std::sync::Mutex;
 
@@ -8,7 +7,8 @@ use patterns::{Error, ErrorKind, Flow, Reply, Request};
 
 fn defects(text: &str) -> Vec<String> {
     let options = Options { name: "flow.toml".to_owned(), ..Options::default() };
-    let error: Error = FlowFile::parse(text, options).expect_err("a file with a defect must not be accepted");
+    let error: Error =
+        FlowFile::parse(text, &options).expect_err("a file with a defect must not be accepted");
     assert_eq!(error.kind(), ErrorKind::Config);
     match error.cause::<Defects>() {
         Some(found) => found.defects.iter().map(ToString::to_string).collect(),
@@ -47,7 +47,7 @@ async fn a_flow_file_runs_as_it_is_written() {
         seen.lock().unwrap().push(format!("{}: {}", request.path, request.text()));
         Ok(Reply::text_of(if request.path.as_str() == "route" { "<label>BILLING</label>" } else { "done" }))
     };
-    let file = FlowFile::parse(DESK, Options::default()).unwrap();
+    let file = FlowFile::parse(DESK, &Options::default()).unwrap();
     assert_eq!(file.about(), "A desk.");
 
     let ended = file.run(&llm, "Why $5?").await.unwrap();
@@ -71,7 +71,7 @@ async fn a_flow_file_runs_as_it_is_written() {
 
 #[test]
 fn the_bounds_of_a_file_are_known_before_the_first_call() {
-    let shape = FlowFile::parse(DESK, Options::default()).unwrap().shape();
+    let shape = FlowFile::parse(DESK, &Options::default()).unwrap().shape();
     // a rule and two steps at the least and a route, a re-ask, two attempts and a step at the most
     assert_eq!(shape.calls().to_string(), "2 to 5 calls");
 }
@@ -133,7 +133,7 @@ fn a_part_that_uses_itself_is_refused() {
 
 #[test]
 fn braces_that_are_no_variable_are_left_alone() {
-    let file = FlowFile::parse("flow = 'Answer as {\"id\": 1} or { x } or {Y}.'", Options::default());
+    let file = FlowFile::parse("flow = 'Answer as {\"id\": 1} or { x } or {Y}.'", &Options::default());
     assert!(file.is_ok(), "{file:?}");
 }
 
@@ -145,5 +145,5 @@ fn a_gate_that_asks_a_person_needs_somebody_to_ask() {
         ask: Some(std::sync::Arc::new(|_| Box::pin(async { Some("yes".to_owned()) }))),
         ..Options::default()
     };
-    assert!(FlowFile::parse(text, options).is_ok());
+    assert!(FlowFile::parse(text, &options).is_ok());
 }

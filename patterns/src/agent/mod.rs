@@ -39,7 +39,7 @@ use crate::tools::{Limits, Tool};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> patterns::Result<()> {
-/// use patterns::{Block, Ended, Flow, Reply, Request, Stop, agent, tool};
+/// use patterns::{Block, Finish, Flow, Reply, Request, Stop, agent, tool};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Place { city: String }
@@ -58,7 +58,7 @@ use crate::tools::{Limits, Tool};
 ///     }
 /// };
 /// let done = desk.run(&llm, "What is it like in Oslo?").await?;
-/// assert_eq!((done.text.as_str(), done.turns, done.why), ("There is snow in Oslo.", 2, Ended::Answered));
+/// assert_eq!((done.text.as_str(), done.turns, done.why), ("There is snow in Oslo.", 2, Finish::Answered));
 /// assert_eq!(desk.shape().calls().to_string(), "1 to 4 calls");
 /// # Ok(()) }
 /// ```
@@ -116,7 +116,7 @@ pub struct Agented {
     /// How many replies there were.
     pub turns: usize,
     /// Why the loop ended.
-    pub why: Ended,
+    pub why: Finish,
     /// What the last check said of the answer, if there are checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -132,7 +132,7 @@ pub struct Agented {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Ended {
+pub enum Finish {
     /// The model answered.
     Answered,
     /// The cap on turns is reached, and the model still wants to go on.
@@ -151,7 +151,7 @@ fn in_words<S: serde::Serializer>(kind: &ErrorKind, to: S) -> Result<S::Ok, S::E
     to.serialize_str(kind.as_str())
 }
 
-impl Ended {
+impl Finish {
     fn reason(&self, turns: usize) -> String {
         match self {
             Self::Answered => "the model answered".to_owned(),
@@ -163,7 +163,7 @@ impl Ended {
     }
 }
 
-impl From<Error> for Ended {
+impl From<Error> for Finish {
     fn from(error: Error) -> Self {
         Self::Failed { kind: error.kind(), reason: error.to_string() }
     }
@@ -176,9 +176,9 @@ impl TryFrom<Agented> for String {
 
     fn try_from(done: Agented) -> Result<Self> {
         let kind = match &done.why {
-            Ended::Answered => return Ok(done.text),
-            Ended::Turns => ErrorKind::Cap,
-            Ended::Failed { kind, .. } => *kind,
+            Finish::Answered => return Ok(done.text),
+            Finish::Turns => ErrorKind::Cap,
+            Finish::Failed { kind, .. } => *kind,
         };
         Err(Error::new(kind, done.why.reason(done.turns)).with_partial(done.text).with_usage(done.usage))
     }
@@ -325,7 +325,8 @@ impl<'f> Agent<'f> {
     /// can: the Messages API by its `compact_20260112`.
     pub fn compact_at(self, tokens: u64) -> Self {
         let trigger = json!({ "type": "input_tokens", "value": tokens });
-        self.extra("context_management", json!({ "edits": [{ "type": "compact_20260112", "trigger": trigger }] }))
+        self.extra("betas", json!(["compact-2026-01-12"]))
+            .extra("context_management", json!({ "edits": [{ "type": "compact_20260112", "trigger": trigger }] }))
     }
 
     /// Holds the answer against this check: criteria for a judge, a [`Judge`](crate::Judge), or any [`Check`]. An answer

@@ -9,15 +9,16 @@ use toml::de::DeTable;
 use super::read::{Defect, Source, Table, Value, nearest};
 use super::{Ended, Options};
 use crate::answer::fill_all;
-use crate::chain::chain;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{BoxFlow, Flow, Under};
-use crate::gate::Gate;
-use crate::llm::{Effort, Label, Llm};
+use crate::llm::{Effort, Llm};
+use crate::orchestrate::Orchestrate;
 use crate::prompt::{Prompt, prompt};
-use crate::refine::{Refine, refine};
-use crate::route::{Route, route};
+use crate::refine::Refine;
+use crate::route::Route;
+use crate::sections::{ForEach, Sections};
 use crate::shape::Shape;
+use crate::vote::Vote;
 
 /// The keys that make a table a flow of some kind.
 const KINDS: [&str; 10] = [
@@ -40,54 +41,89 @@ pub(super) struct Pattern {
     model: Option<String>,
 }
 
+/// Does the same with the flow of whatever pattern.
+macro_rules! each {
+    ($outermost:expr, $flow:ident => $do:expr) => {
+        match $outermost {
+            Outermost::Text($flow) => $do,
+            Outermost::Route($flow) => $do,
+            Outermost::Sections($flow) => $do,
+            Outermost::ForEach($flow) => $do,
+            Outermost::Vote($flow) => $do,
+            Outermost::Orchestrate($flow) => $do,
+            Outermost::Refine($flow) => $do,
+        }
+    };
+}
+
 enum Outermost {
     Text(BoxFlow<'static>),
     Route(Route<'static>),
+    Sections(Sections<'static>),
+    ForEach(ForEach<'static, BoxFlow<'static>>),
+    Vote(Vote<'static>),
+    Orchestrate(Orchestrate<'static>),
     Refine(Refine<'static>),
 }
 
 impl Pattern {
-    fn flow(&self) -> &dyn Inspect {
-        match &self.flow {
-            Outermost::Text(flow) => flow,
-            Outermost::Route(flow) => flow,
-            Outermost::Refine(flow) => flow,
-        }
-    }
-
     pub(super) async fn end(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
-        let with_model = self.model.as_deref().map(|model| Under::with_model(llm, model));
-        let llm = with_model.as_ref().map_or(llm, |under| under as &dyn Llm);
-        match &self.flow {
+        let llm: &dyn Llm = &self.under(llm);
+        Ok(match &self.flow {
             Outermost::Text(flow) => {
                 let text = flow.run(llm, input).await?;
-                Ok(Ended {
-                    pattern: self.name,
-                    outcome: serde_json::json!({ "text": text }),
-                    text: Some(text),
-                    error: None,
-                })
+                let outcome = serde_json::json!({ "text": text });
+                Ended { pattern: self.name, outcome, text: Some(text), error: None }
             }
             Outermost::Route(flow) => ended(self.name, flow.run(llm, input).await?),
+            Outermost::Sections(flow) => ended(self.name, flow.run(llm, input).await?),
+            Outermost::ForEach(flow) => ended(self.name, flow.run(llm, input).await?),
+            Outermost::Vote(flow) => ended(self.name, flow.run(llm, input).await?),
+            Outermost::Orchestrate(flow) => ended(self.name, flow.run(llm, input).await?),
             Outermost::Refine(flow) => ended(self.name, flow.run(llm, input).await?),
+        })
+    }
+
+    /// The label of a route, without going its way.
+    pub(super) async fn decide(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
+        let Outermost::Route(flow) = &self.flow else {
+            return Err(Error::new(ErrorKind::Config, "only a route has a label; this flow is none"));
+        };
+        let routed = flow.decide(&self.under(llm), input).await?;
+        let label = routed.label.clone();
+        Ok(Ended { text: Some(label), ..ended(self.name, routed) })
+    }
+
+    /// The plan of an orchestrator, without running it.
+    pub(super) async fn plan_only(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
+        let Outermost::Orchestrate(flow) = &self.flow else {
+            return Err(Error::new(ErrorKind::Config, "only an orchestrator has a plan; this flow is none"));
+        };
+        let plan = flow.plan_only(&self.under(llm), input).await?;
+        let outcome = serde_json::json!({ "plan": plan });
+        let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
+        Ok(Ended { pattern: "plan", outcome, text: Some(text), error: None })
+    }
+
+    /// `llm` with the model that this flow names, if it names one.
+    fn under<'a>(&'a self, llm: &'a dyn Llm) -> Under<'a> {
+        match &self.model {
+            Some(model) => Under::with_model(llm, model),
+            None => Under::new(llm, ""),
         }
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        self.flow().check()
+        each!(&self.flow, flow => flow.check())
     }
 
     pub(super) fn shape(&self) -> Shape {
-        let shape = self.flow().shape();
+        let shape = each!(&self.flow, flow => flow.shape());
         self.model.iter().fold(shape, |shape, model| shape.noting(model))
     }
 
     fn boxed(self) -> BoxFlow<'static> {
-        let flow = match self.flow {
-            Outermost::Text(flow) => flow,
-            Outermost::Route(flow) => flow.boxed(),
-            Outermost::Refine(flow) => flow.boxed(),
-        };
+        let flow = each!(self.flow, flow => flow.boxed());
         match self.model {
             Some(model) => flow.with_model(model).boxed(),
             None => flow,
@@ -95,22 +131,7 @@ impl Pattern {
     }
 }
 
-/// What every flow can tell, whatever its output.
-trait Inspect {
-    fn check(&self) -> Result<()>;
-    fn shape(&self) -> Shape;
-}
-
-impl<F: Flow> Inspect for F {
-    fn check(&self) -> Result<()> {
-        Flow::check(self)
-    }
-    fn shape(&self) -> Shape {
-        Flow::shape(self)
-    }
-}
-
-fn ended<O>(pattern: &'static str, outcome: O) -> Result<Ended>
+fn ended<O>(pattern: &'static str, outcome: O) -> Ended
 where
     O: Serialize + TryInto<String, Error: Into<crate::Error>>,
 {
@@ -119,7 +140,7 @@ where
         Ok(text) => (Some(text), None),
         Err(error) => (None, Some(error.into())),
     };
-    Ok(Ended { pattern, outcome: json, text, error })
+    Ended { pattern, outcome: json, text, error }
 }
 
 /// A file on its way to a flow. Defects are collected; what is built beside them is thrown away.
@@ -134,7 +155,7 @@ pub(super) struct Build<'d, 's> {
 
 impl Build<'_, '_> {
     /// Builds the flow of a file; gives what it says about itself, too.
-    pub(super) fn file(text: &str, options: Options) -> Result<(String, Pattern), Vec<Defect>> {
+    pub(super) fn file(text: &str, options: &Options) -> Result<(String, Pattern), Vec<Defect>> {
         let source = Source::new(text);
         let root = match DeTable::parse(text) {
             Ok(root) => root,
@@ -144,7 +165,7 @@ impl Build<'_, '_> {
                 return Err(source.into_defects());
             }
         };
-        let built = Self::root(&source, &Table::new(&source, root.get_ref(), String::new(), 0), &options);
+        let built = Self::root(&source, &Table::new(&source, root.get_ref(), String::new(), 0), options);
         let defects = source.into_defects();
         match built {
             Some(built) if defects.is_empty() => Ok(built),
@@ -229,6 +250,10 @@ impl Build<'_, '_> {
             }
             "chain" => ("chain", Outermost::Text(self.chain(&main))),
             "route" => ("route", Outermost::Route(self.route(&main, &table)?)),
+            "sections" => ("sections", Outermost::Sections(self.sections(&main, &table))),
+            "for_each" => ("for_each", Outermost::ForEach(self.for_each(&main, &table))),
+            "vote" => ("vote", Outermost::Vote(self.vote(&main, &table)?)),
+            "orchestrate" => ("orchestrate", Outermost::Orchestrate(self.orchestrate(&main, &table)?)),
             "refine" => ("refine", Outermost::Refine(self.refine(&main, &table)?)),
             _ => return self.part(&main, &table, model),
         };
@@ -341,126 +366,6 @@ impl Build<'_, '_> {
         text.map_err(|error| value.report(format!("{name} cannot be read beside the flow file: {error}")))
             .ok()
     }
-
-    fn chain(&self, main: &Value<'_, '_>) -> BoxFlow<'static> {
-        let mut steps: Vec<BoxFlow<'static>> = Vec::new();
-        for item in main.items() {
-            let gate = item.is_table().then(|| item.table()).flatten().filter(|table| table.has("gate"));
-            let Some(table) = gate else {
-                steps.push(self.flow(&item));
-                continue;
-            };
-            let name = table.get("gate").and_then(|name| name.text()).unwrap_or_default();
-            let repair = table.get("repair").and_then(|repair| repair.count(0)).unwrap_or(0);
-            let check = self.check_in(&table);
-            table.finish();
-            let Some(step) = steps.pop() else {
-                item.report("is a gate with no step before it");
-                continue;
-            };
-            if let Some(check) = check {
-                let check = check.repair(u32::try_from(repair).unwrap_or(u32::MAX));
-                steps.push(Gate::new(step, name.to_owned(), check).boxed());
-            }
-        }
-        if steps.is_empty() {
-            main.report("has no step");
-        }
-        chain(steps).boxed()
-    }
-
-    fn route(&self, main: &Value<'_, '_>, table: &Table<'_, '_>) -> Option<Route<'static>> {
-        let mut flow = route(self.words(main)?);
-        let mut labels = BTreeSet::new();
-        // the rule before which nothing is left to match
-        let mut catches_all: Option<String> = None;
-        for way in table.need("when", "the ways, as [[flow.when]] tables").iter().flat_map(Value::items) {
-            let Some(way) = way.table() else { continue };
-            let label = self.label(&way);
-            if let (Some(value), Some(label)) = (way.get("label"), &label)
-                && !labels.insert(label.name.to_lowercase())
-            {
-                value.report(format!(
-                    "two ways are labelled `{}`; labels are compared without regard to case",
-                    label.name
-                ));
-            }
-            for rule in way.get("matches").iter().flat_map(Value::items) {
-                let (Some(regex), Some(label)) = (self.regex(&rule), &label) else { continue };
-                if let Some(before) = &catches_all {
-                    rule.report(format!(
-                        "is never reached: the rule `{before}` before it matches every text"
-                    ));
-                }
-                if matches_everything(&regex) {
-                    catches_all = Some(regex.to_string());
-                }
-                flow = flow.when_matches(&label.name, regex);
-            }
-            let to = way.need("flow", "what is done on this way").map(|to| self.flow(&to));
-            way.finish();
-            if let (Some(label), Some(to)) = (label, to) {
-                flow = flow.when(label, to);
-            }
-        }
-        if let Some(otherwise) = table.get("otherwise") {
-            flow = flow.otherwise(self.flow(&otherwise));
-        }
-        for (key, set) in [
-            ("least_confidence", Route::least_confidence as fn(Route<'static>, f64) -> Route<'static>),
-            ("least_margin", Route::least_margin),
-        ] {
-            if let Some(least) = table.get(key).and_then(|value| value.number(0.0, 1.0)) {
-                flow = set(flow, least);
-            }
-        }
-        if let Some(rule) = catches_all {
-            main.report(format!(
-                "the rule `{rule}` matches every text, so that nothing else is ever reached"
-            ));
-        }
-        Some(flow)
-    }
-
-    /// `label` and `about`
-    pub(super) fn label(&self, table: &Table<'_, '_>) -> Option<Label> {
-        let about = table.get("about").and_then(|about| self.words(&about)).unwrap_or_default();
-        let name = table.need("label", "a word or two")?;
-        let text = name.text()?;
-        if text.trim().is_empty() {
-            name.report("is empty");
-        }
-        Some((text, about).into())
-    }
-
-    fn refine(&self, main: &Value<'_, '_>, table: &Table<'_, '_>) -> Option<Refine<'static>> {
-        let drafter = refine(self.flow(main));
-        let checks = table.need("until", "what makes a draft acceptable")?;
-        let mut checks =
-            checks.items().into_iter().filter_map(|check| self.check(&check)).collect::<Vec<_>>().into_iter();
-        let mut flow = drafter.until(checks.next()?);
-        for check in checks {
-            flow = flow.until(check);
-        }
-        for (key, set) in [
-            ("rounds", Refine::rounds as fn(Refine<'static>, usize) -> Refine<'static>),
-            ("window", Refine::window),
-            ("plateau", Refine::plateau),
-        ] {
-            if let Some(n) = table.get(key).and_then(|value| value.count(1)) {
-                flow = set(flow, n);
-            }
-        }
-        if table.get("or_fail").and_then(|value| value.flag()) == Some(true) {
-            flow = flow.or_fail();
-        }
-        Some(flow)
-    }
-}
-
-/// Whether a regular expression matches every text: it matches the empty text, and a text that no sensible rule means.
-fn matches_everything(regex: &regex::Regex) -> bool {
-    regex.is_match("") && regex.is_match("\u{1}\n\u{1}")
 }
 
 /// The names in braces of a prompt: `{name}`, of small letters, digits and `_`.

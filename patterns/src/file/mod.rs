@@ -35,6 +35,7 @@
 
 mod build;
 mod checks;
+mod kinds;
 mod read;
 
 use std::fmt;
@@ -122,20 +123,37 @@ impl FlowFile {
             Error::new(ErrorKind::Io, format!("{} cannot be read: {error}", file.display()))
         })?;
         let folder = file.parent().map(FilePath::to_owned);
-        Self::parse(&text, Options { name: file.display().to_string(), folder, ..Options::default() })
+        Self::parse(&text, &Options { name: file.display().to_string(), folder, ..Options::default() })
     }
 
     /// Reads a flow from TOML.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] with every defect and its line; the cause is [`Defects`].
-    pub fn parse(text: &str, options: Options) -> Result<Self> {
+    pub fn parse(text: &str, options: &Options) -> Result<Self> {
         let name = options.name.clone();
         let (about, flow) =
             Build::file(text, options).map_err(|defects| Defects { name, defects }.into_error())?;
         let file = Self { about, flow };
         file.check()?; // what only the patterns themselves can see
         Ok(file)
+    }
+
+    /// The label that a route gives to `input`, without going its way; the text of the outcome is the label.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when the outermost pattern is no route, else those of [`Route::decide`](crate::Route::decide).
+    pub async fn decide(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
+        self.flow.decide(llm, input).await
+    }
+
+    /// The plan that an orchestrator makes for `input`, without running it; the text of the outcome is the plan as JSON.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when the outermost pattern is no orchestrator, else those of
+    /// [`Orchestrate::plan_only`](crate::Orchestrate::plan_only).
+    pub async fn plan_only(&self, llm: &dyn Llm, input: &str) -> Result<Ended> {
+        self.flow.plan_only(llm, input).await
     }
 
     /// What the file says of itself under `about`.

@@ -1,0 +1,82 @@
+//! Who answers: [`connect`] names a model in a word, the providers below it can also be built by hand.
+//!
+//! | name | who answers | set up by |
+//! |---|---|---|
+//! | `anthropic:MODEL` | Claude, by the Messages API | `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`, `ANTHROPIC_BASE_URL`, `ANTHROPIC_CUSTOM_HEADERS` |
+//! | `openai:MODEL` | OpenAI, or vLLM, llama.cpp, LM Studio and others that speak its chat completions | `OPENAI_API_KEY`, `OPENAI_BASE_URL` (with `/v1`), `OPENAI_ORG_ID`, `OPENAI_PROJECT_ID` |
+//! | `ollama:MODEL` | a local or remote Ollama | `OLLAMA_HOST`, `OLLAMA_API_KEY` |
+//! | `embedded` or `embedded:FILE.gguf` | a small model inside this process (cargo feature `embedded`) | `PATTERNS_MODEL_FILE` |
+//! | `script:FILE` | replies from a file, for tests and rehearsals: [`Script`] | |
+//!
+//! A provider makes one attempt for one call. Trying again, limits and budgets are layers round it.
+
+#[cfg(feature = "http")]
+pub mod anthropic;
+mod connection;
+mod env;
+#[cfg(feature = "http")]
+mod failure;
+#[cfg(feature = "http")]
+mod http;
+mod labels;
+mod script;
+mod secret;
+mod spec;
+#[cfg(feature = "http")]
+mod sse;
+
+#[cfg(feature = "http")]
+pub use anthropic::Anthropic;
+pub use connection::{Connection, Progress, Why, connect, connect_default, connect_default_in, connect_in};
+pub use env::Env;
+#[cfg(feature = "http")]
+pub use http::Timeouts;
+pub use script::Script;
+pub use secret::Secret;
+
+#[cfg(feature = "http")]
+use labels::{choice_of, label_schema, tool_bytes};
+
+use crate::error::ErrorKind;
+#[cfg(feature = "http")]
+use crate::error::{Error, Result};
+
+#[cfg(feature = "http")]
+const USER_AGENT: &str = concat!("patterns/", env!("CARGO_PKG_VERSION"));
+
+/// The kind of error that an HTTP status stands for.
+fn kind_of_status(status: u16) -> ErrorKind {
+    match status {
+        200..=399 => ErrorKind::Protocol,
+        401 | 402 => ErrorKind::Authentication,
+        403 => ErrorKind::Permission,
+        404 => ErrorKind::NotFound,
+        408 | 504 => ErrorKind::TimedOut,
+        429 => ErrorKind::RateLimited,
+        529 => ErrorKind::Overloaded,
+        500.. => ErrorKind::Server,
+        _ => ErrorKind::InvalidRequest,
+    }
+}
+
+/// The model that a provider shall ask: the request's, as `provider:model` or bare, or else the provider's own.
+#[cfg(feature = "http")]
+fn bare_model<'r>(asked: Option<&'r str>, provider: &str, own: &'r str) -> Result<&'r str> {
+    let Some(asked) = asked else { return Ok(own) };
+    match spec::provider_of(asked) {
+        Some((named, model)) if named == provider => Ok(model),
+        Some(_) => Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "`{asked}` was asked of the provider {provider}; use `connect`, which finds the right one"
+            ),
+        )),
+        None => Ok(asked),
+    }
+}
+
+/// The same as `provider:model`.
+#[cfg(feature = "http")]
+fn full_model(asked: Option<&str>, provider: &str, own: &str) -> Option<String> {
+    bare_model(asked, provider, own).ok().map(|model| format!("{provider}:{model}"))
+}
