@@ -59,14 +59,14 @@ pub(super) mod sealed {
 
     /// Proves that the future of an async closure is `Send`, which `AsyncFn` alone cannot say on stable Rust.
     pub trait SendBefore<'a> {
-        type Future: Future<Output = Decision> + Send + 'a;
+        type Future: Future<Output = Decision> + Send;
         fn start(&'a self, call: &'a ToolCall) -> Self::Future;
     }
 
     impl<'a, F, Fut> SendBefore<'a> for F
     where
         F: Fn(&'a ToolCall) -> Fut,
-        Fut: Future<Output = Decision> + Send + 'a,
+        Fut: Future<Output = Decision> + Send,
     {
         type Future = Fut;
         fn start(&'a self, call: &'a ToolCall) -> Fut {
@@ -76,14 +76,14 @@ pub(super) mod sealed {
 
     /// The same for a hook that sees a result.
     pub trait SendAfter<'a> {
-        type Future: Future<Output = Result<String, String>> + Send + 'a;
+        type Future: Future<Output = Result<String, String>> + Send;
         fn start(&'a self, call: &'a ToolCall, result: Result<String, String>) -> Self::Future;
     }
 
     impl<'a, F, Fut> SendAfter<'a> for F
     where
         F: Fn(&'a ToolCall, Result<String, String>) -> Fut,
-        Fut: Future<Output = Result<String, String>> + Send + 'a,
+        Fut: Future<Output = Result<String, String>> + Send,
     {
         type Future = Fut;
         fn start(&'a self, call: &'a ToolCall, result: Result<String, String>) -> Fut {

@@ -61,10 +61,8 @@ impl Arguments {
             settings.meta_schema = None;
         });
         let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-        if !schema.is_object() {
-            schema = json!({ "type": "object", "additionalProperties": true });
-        } else if schema["type"] == "null" {
-            schema = json!({ "type": "object" });
+        if schema["type"] == "null" {
+            schema = json!({ "type": "object" }); // of `()`
         }
         close(&mut schema);
         Self::new(schema)
@@ -74,11 +72,10 @@ impl Arguments {
     pub(crate) fn new(whole: Value) -> Self {
         let mut strict = true;
         let mut for_model = simplified(&whole, &mut strict);
-        if let Value::Object(map) = &mut for_model
-            && map.get("type").is_none_or(|kind| kind != "object")
-        {
+        if for_model["type"] != "object" {
             // the root of a tool's arguments is an object, whatever else it is
-            map.insert("type".to_owned(), json!("object"));
+            for_model["type"] = json!("object");
+            strict = false;
         }
         let mut weight = Weight::default();
         weigh(&for_model, &mut weight);
