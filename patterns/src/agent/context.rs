@@ -46,10 +46,7 @@ mod tests {
             Block::tool_use(&format!("t{n}"), "search", RawValue::NULL),
         ];
         let result = Block::tool_result(&format!("t{n}"), &format!("result {n}"), false);
-        [
-            Message { role: Role::Assistant, content },
-            Message { role: Role::User, content: vec![result] },
-        ]
+        [Message { role: Role::Assistant, content }, Message { role: Role::User, content: vec![result] }]
     }
 
     proptest! {

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-pub use self::guard::{Decision, Denied, ToolCall};
 use self::guard::{After, Before, Person, sealed};
+pub use self::guard::{Decision, Denied, ToolCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Flow;
 use crate::gate::{Check, Question};
@@ -325,8 +325,10 @@ impl<'f> Agent<'f> {
     /// can: the Messages API by its `compact_20260112`.
     pub fn compact_at(self, tokens: u64) -> Self {
         let trigger = json!({ "type": "input_tokens", "value": tokens });
-        self.extra("betas", json!(["compact-2026-01-12"]))
-            .extra("context_management", json!({ "edits": [{ "type": "compact_20260112", "trigger": trigger }] }))
+        self.extra("betas", json!(["compact-2026-01-12"])).extra(
+            "context_management",
+            json!({ "edits": [{ "type": "compact_20260112", "trigger": trigger }] }),
+        )
     }
 
     /// Holds the answer against this check: criteria for a judge, a [`Judge`](crate::Judge), or any [`Check`]. An answer

@@ -246,7 +246,8 @@ impl<'r, 'f> Run<'r, 'f> {
         );
         let over = verdict.accepted || last || self.judged >= self.agent.rounds;
         if !over {
-            let feedback = if verdict.feedback.is_empty() { "It was not accepted." } else { &verdict.feedback };
+            let feedback =
+                if verdict.feedback.is_empty() { "It was not accepted." } else { &verdict.feedback };
             self.request.messages.push(Message::user(format!(
                 "Your answer will not do yet:\n{}\n\nMend what is wrong, with the tools where you need them, and give the \
                  whole answer again.",

@@ -249,7 +249,11 @@ impl<'f> Tool<'f> {
         match self.timeout {
             None => run.await,
             Some(limit) => tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
-                Err(format!("`{}` gave no result within {} s and was stopped", self.name, limit.as_secs_f64()))
+                Err(format!(
+                    "`{}` gave no result within {} s and was stopped",
+                    self.name,
+                    limit.as_secs_f64()
+                ))
             }),
         }
     }
@@ -313,6 +317,9 @@ impl Flow for Tool<'_> {
 
 impl fmt::Debug for Tool<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool").field("name", &self.name).field("effects", &self.effects).finish_non_exhaustive()
+        f.debug_struct("Tool")
+            .field("name", &self.name)
+            .field("effects", &self.effects)
+            .finish_non_exhaustive()
     }
 }

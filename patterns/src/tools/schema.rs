@@ -126,9 +126,7 @@ fn kind_of(schema: &Value) -> String {
     match schema.get("type") {
         Some(Value::String(kind)) if kind == "array" => format!("[{}]", kind_of(&schema["items"])),
         Some(Value::String(kind)) => kind.clone(),
-        Some(Value::Array(kinds)) => {
-            kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | ")
-        }
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
         _ => "any".to_owned(),
     }
 }
@@ -310,7 +308,10 @@ impl<'a> Holding<'a> {
                 ("enum", Value::Array(all)) => match all.iter().find(|one| same_label(one, value)) {
                     Some(one) => *value = one.clone(),
                     None => {
-                        self.defect(at, &format!("must be one of {}, not {}", kind_of(schema), excerpt(value)));
+                        self.defect(
+                            at,
+                            &format!("must be one of {}, not {}", kind_of(schema), excerpt(value)),
+                        );
                     }
                 },
                 ("const", one) if same_label(one, value) => *value = one.clone(),
@@ -374,7 +375,8 @@ impl<'a> Holding<'a> {
             }
             ("additionalProperties", rule) => {
                 let declared = properties(schema);
-                let others = fields.iter_mut().filter(|(name, _)| declared.is_none_or(|d| !d.contains_key(*name)));
+                let others =
+                    fields.iter_mut().filter(|(name, _)| declared.is_none_or(|d| !d.contains_key(*name)));
                 for (name, value) in others {
                     if rule == &Value::Bool(false) {
                         self.defect(&inside(at, name), "is no argument");

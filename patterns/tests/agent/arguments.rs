@@ -1,6 +1,6 @@
 //! The schema of a tool's arguments, and what is held against it.
 
-use patterns::{Llm, Reply, Request, ToolSpec, agent, tool, Flow};
+use patterns::{Flow, Llm, Reply, Request, ToolSpec, agent, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,7 +43,12 @@ fn everything() -> patterns::Tool<'static> {
             Unit::Celsius => "°C",
             Unit::Fahrenheit => "°F",
         };
-        Ok(format!("{} {unit} {} {}", args.city, args.days, args.ranges.iter().map(|r| r.from + r.to.unwrap_or(0)).sum::<u32>()))
+        Ok(format!(
+            "{} {unit} {} {}",
+            args.city,
+            args.days,
+            args.ranges.iter().map(|r| r.from + r.to.unwrap_or(0)).sum::<u32>()
+        ))
     })
 }
 
@@ -105,8 +110,14 @@ async fn wrong_arguments_are_answered_by_what_would_be_right() {
         (json!({"unit": "celsius", "ranges": []}), "`city` is missing"),
     ] {
         let message = tool.call(&llm, args.clone()).await.unwrap_err();
-        assert!(message.starts_with(&format!("invalid arguments for `everything`: {defect}")), "{args}: {message}");
-        assert!(message.contains("{city: string, unit: \"celsius\" | \"fahrenheit\", days?: integer"), "{message}");
+        assert!(
+            message.starts_with(&format!("invalid arguments for `everything`: {defect}")),
+            "{args}: {message}"
+        );
+        assert!(
+            message.contains("{city: string, unit: \"celsius\" | \"fahrenheit\", days?: integer"),
+            "{message}"
+        );
     }
     // what models write and mean
     for args in [with("unit", json!("Celsius")), with("days", json!(0.0)), with("note", Value::Null)] {
@@ -121,7 +132,10 @@ struct Nothing {}
 async fn a_tool_without_arguments_takes_none() {
     let llm = async |_: Request| Ok(Reply::default());
     let now = tool("now", "The time.", async |_: Nothing| Ok("noon".to_owned()));
-    assert_eq!(now.input_schema(), &json!({"type": "object", "properties": {}, "additionalProperties": false}));
+    assert_eq!(
+        now.input_schema(),
+        &json!({"type": "object", "properties": {}, "additionalProperties": false})
+    );
     for args in [json!({}), Value::Null] {
         assert_eq!(now.call(&llm, args).await, Ok("noon".to_owned()));
     }
@@ -149,7 +163,11 @@ async fn a_schema_that_a_grammar_cannot_hold_is_not_strict() {
         children: Vec<Tree>,
     }
     assert_eq!(strict(vec![everything()]).await, [true]);
-    assert_eq!(strict(vec![tool("tree", "A tree.", async |_: Tree| Ok(String::new()))]).await, [false], "recursion");
+    assert_eq!(
+        strict(vec![tool("tree", "A tree.", async |_: Tree| Ok(String::new()))]).await,
+        [false],
+        "recursion"
+    );
     assert_eq!(strict(vec![tool("any", "Anything.", async |_: Value| Ok(String::new()))]).await, [false]);
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     assert_eq!(strict(vec![of_schema(0, map)]).await, [false]);
@@ -159,13 +177,27 @@ async fn a_schema_that_a_grammar_cannot_hold_is_not_strict() {
 
 #[tokio::test]
 async fn the_limits_of_a_request_are_kept() {
-    let plain = |n| of_schema(n, json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}));
+    let plain = |n| {
+        of_schema(n, json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}))
+    };
     let tools: Vec<bool> = strict((0..22).map(plain).collect()).await;
     assert_eq!(tools.iter().filter(|strict| **strict).count(), 20);
-    let optional = |n| of_schema(n, json!({"type": "object", "properties": {"a": {}, "b": {"type": "string"}, "c": {"type": "string"}}}));
-    assert_eq!(strict((0..10).map(optional).collect()).await.iter().filter(|strict| **strict).count(), 8, "24 optional ones");
+    let optional = |n| {
+        of_schema(
+            n,
+            json!({"type": "object", "properties": {"a": {}, "b": {"type": "string"}, "c": {"type": "string"}}}),
+        )
+    };
+    assert_eq!(
+        strict((0..10).map(optional).collect()).await.iter().filter(|strict| **strict).count(),
+        8,
+        "24 optional ones"
+    );
     let union = json!({"type": "object", "required": ["a"], "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}});
-    assert_eq!(strict((0..18).map(|n| of_schema(n, union.clone())).collect()).await.iter().filter(|s| **s).count(), 16);
+    assert_eq!(
+        strict((0..18).map(|n| of_schema(n, union.clone())).collect()).await.iter().filter(|s| **s).count(),
+        16
+    );
 }
 
 #[tokio::test]

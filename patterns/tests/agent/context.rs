@@ -29,7 +29,11 @@ async fn old_results_are_cleared_with_the_thinking_after_them_when_the_prompt_is
     let thinking = |n: usize| -> usize {
         requests[n].messages.iter().flat_map(|m| &m.content).filter(|b| b.kind() == "thinking").count()
     };
-    assert_eq!((results(2), thinking(2)), (vec!["seen 1".to_owned(), "seen 2".to_owned()], 2), "append-only until then");
+    assert_eq!(
+        (results(2), thinking(2)),
+        (vec!["seen 1".to_owned(), "seen 2".to_owned()], 2),
+        "append-only until then"
+    );
     assert!(results(3)[0].starts_with("[cleared"), "{:?}", results(3));
     assert_eq!(results(3)[1..], ["seen 2", "seen 3"]);
     assert_eq!(thinking(3), 1, "only the thinking before the first cleared result is left");
@@ -63,7 +67,12 @@ async fn an_answer_that_is_not_accepted_goes_back_with_the_reason_at_most_once()
     let done = desk.run(&model, "Go.").await.unwrap();
     assert_eq!((done.text.as_str(), model.calls(), &done.why), ("three", 2, &Finish::Answered));
     assert!(!done.verdict.unwrap().accepted);
-    assert!(model.events().iter().any(|event| matches!(event, Event::Degraded { reason } if reason.contains("say two"))));
+    assert!(
+        model
+            .events()
+            .iter()
+            .any(|event| matches!(event, Event::Degraded { reason } if reason.contains("say two")))
+    );
 }
 
 #[tokio::test]
@@ -103,6 +112,7 @@ async fn an_answer_whose_judge_fails_is_kept_and_not_passed_for_accepted() {
 async fn a_check_asks_for_no_better_answer_when_no_turn_is_left() {
     let model = Model::replies([calls(&[("a", "look", r#"{"n":1}"#)]), Reply::text_of("one")]);
     let look = tool("look", "Looks.", async |_: N| Ok("seen".to_owned()));
-    let done = agent("Go.").with(look).turns(2).until(Check::code(|_| false)).run(&model, "Go.").await.unwrap();
+    let done =
+        agent("Go.").with(look).turns(2).until(Check::code(|_| false)).run(&model, "Go.").await.unwrap();
     assert_eq!((done.text.as_str(), done.why, done.messages.len()), ("one", Finish::Answered, 4));
 }

@@ -59,7 +59,9 @@ async fn every_stop_reason_has_its_own_action_and_only_tool_use_runs_tools() {
         assert_eq!(ran.load(Ordering::Relaxed), runs, "{row}");
         assert_eq!(done.messages[1].content, sent_back, "{row}");
         match (&done.why, end) {
-            (Finish::Answered, None) => assert_eq!(done.text, if model_calls == 2 { "done" } else { "so far" }, "{row}"),
+            (Finish::Answered, None) => {
+                assert_eq!(done.text, if model_calls == 2 { "done" } else { "so far" }, "{row}")
+            }
             (Finish::Failed { kind, .. }, Some(end)) => assert_eq!(*kind, end, "{row}"),
             (why, _) => panic!("{row}: {why:?}"),
         }
@@ -86,12 +88,21 @@ async fn the_cap_stops_before_tools_whose_results_nobody_would_read_and_keeps_wh
         Ok(n.to_string())
     });
     let last = reply(Stop::ToolUse, &format!("[{TEXT},{CALL}]"));
-    let model = Model::replies([calls(&[("a", "count", r#"{"n":1}"#)]), calls(&[("b", "count", r#"{"n":2}"#)]), last]);
+    let model = Model::replies([
+        calls(&[("a", "count", r#"{"n":1}"#)]),
+        calls(&[("b", "count", r#"{"n":2}"#)]),
+        last,
+    ]);
     let done = agent("Count.").with(count).turns(3).run(&model, "Go.").await.unwrap();
     assert_eq!((done.turns, &done.why, ran.load(Ordering::Relaxed)), (3, &Finish::Turns, 2));
     assert_eq!(done.messages.len(), 6, "question, two turns with their results, the last turn");
     assert_eq!(done.text, "so far");
-    assert!(model.events().iter().any(|event| matches!(event, Event::Capped { reason } if reason.contains("3 turns"))));
+    assert!(
+        model
+            .events()
+            .iter()
+            .any(|event| matches!(event, Event::Capped { reason } if reason.contains("3 turns")))
+    );
     let error = String::try_from(done).unwrap_err();
     assert_eq!((error.kind(), error.partial()), (ErrorKind::Cap, Some("so far")));
 }

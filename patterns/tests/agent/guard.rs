@@ -20,7 +20,9 @@ fn refund(ran: &Mutex<Vec<u64>>) -> Tool<'_> {
     .with_effects()
 }
 
-fn says(line: Option<&'static str>) -> impl Fn(Question) -> futures::future::BoxFuture<'static, Option<String>> {
+fn says(
+    line: Option<&'static str>,
+) -> impl Fn(Question) -> futures::future::BoxFuture<'static, Option<String>> {
     move |_| async move { line.map(str::to_owned) }.boxed()
 }
 
@@ -88,7 +90,9 @@ async fn the_person_sees_what_will_run() {
     let ran = Mutex::default();
     let desk = agent("Desk.")
         .with(refund(&ran))
-        .before(async |call: &ToolCall| Decision::Rewrite(json!({"n": call.input["n"].as_u64().unwrap_or(0).min(5)})))
+        .before(async |call: &ToolCall| {
+            Decision::Rewrite(json!({"n": call.input["n"].as_u64().unwrap_or(0).min(5)}))
+        })
         .ask(|asked: Question| {
             *question.lock().unwrap() = Some(asked);
             async { Some("yes".to_owned()) }.boxed()
@@ -106,7 +110,8 @@ async fn allowed_tools_are_approved_beforehand_and_disallowed_ones_do_not_exist(
     assert_eq!(*ran.lock().unwrap(), [7]);
 
     let ran = Mutex::default();
-    let desk = agent("Desk.").with(refund(&ran)).allow(["refund"]).disallow(["refund"]).ask(says(Some("yes")));
+    let desk =
+        agent("Desk.").with(refund(&ran)).allow(["refund"]).disallow(["refund"]).ask(says(Some("yes")));
     let done = one_call(desk, r#"{"n":7}"#).await;
     assert!(ran.lock().unwrap().is_empty(), "deny wins");
     assert_eq!(told(&done).0, "no tool is named `refund`; the tools are: there are none");
@@ -137,14 +142,18 @@ async fn hooks_allow_deny_ask_and_rewrite() {
         let row = format!("{decision:?} {allowed} {line:?}");
         let ran = Mutex::default();
         let said = decision.clone();
-        let mut desk = agent("Desk.").with(refund(&ran)).ask(says(line)).before(async |_: &ToolCall| said.clone());
+        let mut desk =
+            agent("Desk.").with(refund(&ran)).ask(says(line)).before(async |_: &ToolCall| said.clone());
         if allowed {
             desk = desk.allow(["refund"]);
         }
         let done = one_call(desk, r#"{"n":7}"#).await;
         assert_eq!(*ran.lock().unwrap(), expected, "{row}");
         if let Decision::Deny(reason) = decision {
-            assert_eq!((told(&done).0, &done.denied[0].reason), ("this call was not run: closed on Sundays", &reason));
+            assert_eq!(
+                (told(&done).0, &done.denied[0].reason),
+                ("this call was not run: closed on Sundays", &reason)
+            );
         }
     }
 }
@@ -186,10 +195,15 @@ async fn the_same_call_with_the_same_result_is_noticed_and_told() {
     let polled = AtomicUsize::new(0);
     let look = tool("look", "Looks.", async |N { n }: N| {
         // 0 is a job that goes on: the same call, another result
-        if n == 0 { Ok(format!("{} % done", polled.fetch_add(1, Ordering::Relaxed))) } else { Ok("nothing".to_owned()) }
+        if n == 0 {
+            Ok(format!("{} % done", polled.fetch_add(1, Ordering::Relaxed)))
+        } else {
+            Ok("nothing".to_owned())
+        }
     });
     let done = agent("Look.").with(look).run(&model, "Go.").await.unwrap();
-    let texts: Vec<_> = done.messages.iter().filter_map(|m| Some(m.content[0].as_tool_result()?.text)).collect();
+    let texts: Vec<_> =
+        done.messages.iter().filter_map(|m| Some(m.content[0].as_tool_result()?.text)).collect();
     assert_eq!(texts[0], "nothing");
     assert!(texts[1].contains("the same as in turn 1"), "{}", texts[1]);
     assert_eq!(texts[2..], ["nothing", "0 % done", "1 % done"]);

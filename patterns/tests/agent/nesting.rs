@@ -29,7 +29,9 @@ async fn an_agent_is_a_way_a_draft_and_a_step() {
 async fn a_subagent_gets_its_task_alone_and_gives_back_a_bounded_text() {
     let model = Model::new(|request: &Request| {
         let mut reply = match request.path.as_str() {
-            "turn 1" => calls(&[("a", "research", r#"{"task":"bees"}"#), ("b", "research", r#"{"task":"ants"}"#)]),
+            "turn 1" => {
+                calls(&[("a", "research", r#"{"task":"bees"}"#), ("b", "research", r#"{"task":"ants"}"#)])
+            }
             "turn 1/call 1 research/turn 1" => Reply::text_of("b".repeat(9_000)),
             "turn 1/call 2 research/turn 1" => Reply::text_of("ants dig"),
             _ => Reply::text_of("done"),
@@ -37,7 +39,8 @@ async fn a_subagent_gets_its_task_alone_and_gives_back_a_bounded_text() {
         reply.usage.output_tokens = 5;
         Ok(reply)
     });
-    let lead = agent("Lead.").with(Tool::flow("research", "Finds out about one subject.", agent("Research.")));
+    let lead =
+        agent("Lead.").with(Tool::flow("research", "Finds out about one subject.", agent("Research.")));
     let done = lead.run(&model, "Compare bees and ants.").await.unwrap();
     assert_eq!(model.sent("turn 1/call 2 research/turn 1"), "Research.\nants");
     let results: Vec<_> = done.messages[2].content.iter().filter_map(|b| b.as_tool_result()).collect();
@@ -52,7 +55,9 @@ async fn a_subagent_without_an_answer_is_a_failed_call_with_what_there_is() {
     let model = Model::new(|request: &Request| {
         Ok(match request.path.as_str() {
             "turn 1" => calls(&[("a", "research", r#"{"task":"bees"}"#)]),
-            "turn 1/call 1 research/turn 1" => reply(Stop::MaxTokens, r#"[{"type":"text","text":"bees are"}]"#),
+            "turn 1/call 1 research/turn 1" => {
+                reply(Stop::MaxTokens, r#"[{"type":"text","text":"bees are"}]"#)
+            }
             _ => Reply::text_of("done"),
         })
     });
@@ -72,9 +77,14 @@ async fn the_bounds_are_known_before_the_run() {
     assert_eq!(calls(agent("Go.").with(look()).turns(4)), "1 to 4 calls");
     assert_eq!(calls(agent("Go.").turns(4).until("Good.")), "2 to 8 calls");
     let sub = || Tool::flow("research", "Finds out.", agent("Research.").turns(3));
-    assert_eq!(calls(agent("Lead.").turns(4).with(sub())), "at least 1 call", "nothing bounds how often it is called");
+    assert_eq!(
+        calls(agent("Lead.").turns(4).with(sub())),
+        "at least 1 call",
+        "nothing bounds how often it is called"
+    );
     assert_eq!(calls(agent("Lead.").turns(4).tool_calls(5).with(sub())), "1 to 19 calls");
-    let free = Tool::flow("shout", "Shouts.", step("shout", async |_, text| Ok(text.to_uppercase())).calls(0..=0));
+    let free =
+        Tool::flow("shout", "Shouts.", step("shout", async |_, text| Ok(text.to_uppercase())).calls(0..=0));
     assert_eq!(calls(agent("Lead.").turns(4).with(free)), "1 to 4 calls");
     let shape = agent("Lead.").turns(4).with(sub()).shape().to_string();
     assert!(shape.contains("research: agent \"Research., at most 3 turns, no tools\""), "{shape}");
@@ -87,8 +97,14 @@ async fn an_agent_that_cannot_run_says_why_before_the_first_call() {
         (agent("Go.").turns(0), "`turns(0)` asks nobody; use at least 1"),
         (agent("Go.").rounds(0), "`rounds(0)` judges nothing; use at least 1, or no check"),
         (agent("Go.").with(look()).with(look()), "two tools are named `look`; rename one"),
-        (agent("Go.").with(look()).disallow(["lok"]), "`lok` is allowed or disallowed, but no tool has this name"),
-        (agent("Go.").with(Tool::flow("a", "b", agent("x").turns(0))), "`turns(0)` asks nobody; use at least 1"),
+        (
+            agent("Go.").with(look()).disallow(["lok"]),
+            "`lok` is allowed or disallowed, but no tool has this name",
+        ),
+        (
+            agent("Go.").with(Tool::flow("a", "b", agent("x").turns(0))),
+            "`turns(0)` asks nobody; use at least 1",
+        ),
         (
             agent("Go.").with(tool("look here", "Looks.", async |_: N| Ok(String::new()))),
             "`look here` is no name for a tool; use 1 to 64 of the letters a-z, A-Z, digits, `_` and `-`",

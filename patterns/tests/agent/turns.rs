@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use patterns::{Block, Event, Flow, Llm, Reply, Request, Result, Role, Stop, ToolChoice, ToolSpec, agent, tool};
+use patterns::{
+    Block, Event, Flow, Llm, Reply, Request, Result, Role, Stop, ToolChoice, ToolSpec, agent, tool,
+};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
@@ -26,7 +28,8 @@ async fn what_the_model_wrote_goes_back_byte_for_byte() {
 
 #[tokio::test]
 async fn the_results_of_a_turn_are_one_user_message_results_first_with_their_ids() {
-    let turn = [("toolu_A", "count", r#"{"n":1}"#), ("toolu_B", "count", r#"{"n":0}"#), ("toolu_C", "nope", "{}")];
+    let turn =
+        [("toolu_A", "count", r#"{"n":1}"#), ("toolu_B", "count", r#"{"n":0}"#), ("toolu_C", "nope", "{}")];
     let model = Model::replies([calls(&turn), Reply::text_of("done")]);
     let count = tool("count", "Counts.", async |N { n }: N| {
         if n == 0 { Err("n must not be 0; count from 1".to_owned()) } else { Ok(format!("{n} sheep")) }
@@ -34,8 +37,11 @@ async fn the_results_of_a_turn_are_one_user_message_results_first_with_their_ids
     let done = agent("Count.").with(count).run(&model, "Go.").await.unwrap();
     let [_, _, results, _] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert_eq!(results.role, Role::User);
-    let seen: Vec<_> =
-        results.content.iter().map(|block| block.as_tool_result().map(|r| (r.id, r.text, r.is_error))).collect();
+    let seen: Vec<_> = results
+        .content
+        .iter()
+        .map(|block| block.as_tool_result().map(|r| (r.id, r.text, r.is_error)))
+        .collect();
     assert_eq!(
         seen,
         [
@@ -45,7 +51,11 @@ async fn the_results_of_a_turn_are_one_user_message_results_first_with_their_ids
         ]
     );
     let wire = serde_json::to_value(&results.content[0]).unwrap();
-    assert_eq!(wire, json!({"type": "tool_result", "tool_use_id": "toolu_A", "content": "1 sheep"}), "no is_error when fine");
+    assert_eq!(
+        wire,
+        json!({"type": "tool_result", "tool_use_id": "toolu_A", "content": "1 sheep"}),
+        "no is_error when fine"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +108,8 @@ async fn tools_with_effects_never_run_at_the_same_time() {
         log.lock().unwrap().push(format!("{n} ends"));
         Ok(String::new())
     };
-    let desk = agent("Work.").with(tool("write", "Writes.", job).with_effects()).with(tool("look", "Looks.", job));
+    let desk =
+        agent("Work.").with(tool("write", "Writes.", job).with_effects()).with(tool("look", "Looks.", job));
     let start = Instant::now();
     desk.allow(["write"]).run(&model, "Go.").await.unwrap();
     assert_eq!(start.elapsed().as_millis(), 1_000);
@@ -157,7 +168,9 @@ async fn a_turn_is_told_before_its_tools_run() {
     let told = model.told.lock().unwrap();
     assert!(told.iter().any(|(path, event)| path == "turn 1"
         && matches!(event, Event::ToolResult { error: Some(error), .. } if error == "broken")));
-    assert!(told.iter().any(|(path, event)| path == "turn 2" && matches!(event, Event::Turn { number: 2, .. })));
+    assert!(
+        told.iter().any(|(path, event)| path == "turn 2" && matches!(event, Event::Turn { number: 2, .. }))
+    );
 }
 
 /// A model that answers after a while.

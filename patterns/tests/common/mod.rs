@@ -18,7 +18,12 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(answer: impl Fn(&Request) -> Result<Reply> + Send + Sync + 'static) -> Self {
-        Self { answer: Box::new(answer), asked: Mutex::default(), requests: Mutex::default(), told: Mutex::default() }
+        Self {
+            answer: Box::new(answer),
+            asked: Mutex::default(),
+            requests: Mutex::default(),
+            told: Mutex::default(),
+        }
     }
 
     /// Answers with a text that depends on the path.

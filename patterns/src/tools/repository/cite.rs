@@ -83,7 +83,9 @@ impl Repository {
             }
             let wrong: Vec<String> = citations
                 .iter()
-                .filter_map(|c| Some(format!("{}:{} does not exist ({})", c.path, c.first, c.lines.as_ref().err()?)))
+                .filter_map(|c| {
+                    Some(format!("{}:{} does not exist ({})", c.path, c.first, c.lines.as_ref().err()?))
+                })
                 .collect();
             if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
         })
@@ -99,7 +101,9 @@ impl Repository {
                         out.push_str(&format!("{}:{}: {line}\n", citation.path, citation.first + n));
                     }
                 }
-                Err(reason) => out.push_str(&format!("{}:{}: none ({reason})\n", citation.path, citation.first)),
+                Err(reason) => {
+                    out.push_str(&format!("{}:{}: none ({reason})\n", citation.path, citation.first))
+                }
             }
         }
         out

@@ -57,13 +57,16 @@ impl Repository {
 /// A glob without a `/` is held against the name alone.
 pub(super) fn fits(glob: &GlobMatcher, path: &str) -> bool {
     glob.is_match(path)
-        || (!glob.glob().glob().contains('/') && path.rsplit('/').next().is_some_and(|name| glob.is_match(name)))
+        || (!glob.glob().glob().contains('/')
+            && path.rsplit('/').next().is_some_and(|name| glob.is_match(name)))
 }
 
 pub(super) fn glob(text: Option<&str>) -> Result<Option<GlobMatcher>, String> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     match Glob::new(text.trim_start_matches("./")) {
         Ok(glob) => Ok(Some(glob.compile_matcher())),
-        Err(error) => Err(format!("`{text}` is no glob: {error}; write for instance `*.rs` or `src/**/*.py`")),
+        Err(error) => {
+            Err(format!("`{text}` is no glob: {error}; write for instance `*.rs` or `src/**/*.py`"))
+        }
     }
 }

@@ -30,7 +30,9 @@ pub(super) struct Opened {
 /// The names of a path, or why it cannot be one inside the root. Only `/` divides names; nothing is decoded.
 pub(super) fn names(path: &str) -> Result<Vec<&str>, String> {
     let teach = |what: &str| {
-        Err(format!("{what}; give a path relative to the root, as list_files shows it, such as `src/main.rs`"))
+        Err(format!(
+            "{what}; give a path relative to the root, as list_files shows it, such as `src/main.rs`"
+        ))
     };
     if path.len() > 4_096 {
         return teach("the path is too long");
@@ -161,5 +163,41 @@ fn link(dir: &Dir, names: &[&str], n: usize) -> String {
             format!("`{link}` is a symbolic link, and links are not followed; use `{real}`")
         }
         _ => format!("`{link}` is a symbolic link that leads out of the root, and is not followed"),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    /// The worst moment: it was a regular file when it was looked at, and is something else when it is opened.
+    #[test]
+    fn what_takes_the_place_of_a_file_after_the_look_is_not_opened() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at(".env"), "KEY").unwrap();
+        let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let swaps: [(&str, fn(&std::path::Path)); 3] = [
+            ("a link inside", |path| symlink(".env", path).unwrap()),
+            ("a link outside", |path| symlink("/etc/passwd", path).unwrap()),
+            ("a pipe", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
+        ];
+        for (what, swap) in swaps {
+            fs::write(at("x"), "inside").unwrap();
+            let looked_at = dir.symlink_metadata("x").unwrap();
+            assert!(open_file(&dir, "x", &looked_at).is_ok());
+            fs::remove_file(at("x")).unwrap();
+            swap(&at("x"));
+            assert!(open_file(&dir, "x", &looked_at).is_err(), "{what} was opened");
+            fs::remove_file(at("x")).unwrap();
+        }
+        symlink(folder.path(), at("way")).unwrap();
+        assert!(dir.open_dir_nofollow("way").is_err());
     }
 }

@@ -15,7 +15,8 @@ pub(super) fn is_secret(name: &str) -> bool {
     let example = matches!(extension, "example" | "sample" | "template" | "dist");
     match name {
         ".git" | "git~1" | ".ssh" | ".gnupg" | ".aws" | ".azure" | ".kube" | ".docker" => true,
-        ".netrc" | "_netrc" | ".npmrc" | ".pypirc" | ".git-credentials" | ".htpasswd" | ".pgpass" | ".my.cnf" => true,
+        ".netrc" | "_netrc" | ".npmrc" | ".pypirc" | ".git-credentials" | ".htpasswd" | ".pgpass"
+        | ".my.cnf" => true,
         ".env" | ".envrc" => true,
         _ if name.starts_with(".env.") => !example,
         _ if ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|key| name.starts_with(key)) => {
@@ -27,8 +28,20 @@ pub(super) fn is_secret(name: &str) -> bool {
         _ if name == "credentials" || name.ends_with("-credentials.json") => true,
         _ => matches!(
             extension,
-            "pem" | "key" | "p12" | "pfx" | "p8" | "jks" | "keystore" | "kdbx" | "ppk" | "asc" | "gpg" | "tfstate"
-                | "tfvars" | "ovpn"
+            "pem"
+                | "key"
+                | "p12"
+                | "pfx"
+                | "p8"
+                | "jks"
+                | "keystore"
+                | "kdbx"
+                | "ppk"
+                | "asc"
+                | "gpg"
+                | "tfstate"
+                | "tfvars"
+                | "ovpn"
         ),
     }
 }
@@ -45,8 +58,25 @@ mod tests {
     #[test]
     fn secrets_are_told_by_any_spelling_of_their_name() {
         for name in [
-            ".env", ".ENV", ".env.", ".env ", ".env.local", ".e\u{200c}nv", ".env::$DATA", "id_rsa", "ID_RSA", ".\u{17f}sh",
-            "server.pem", "x.KEY", ".git", ".Git", "credentials", "credentials.json", "secrets.toml", ".npmrc", "prod.tfvars",
+            ".env",
+            ".ENV",
+            ".env.",
+            ".env ",
+            ".env.local",
+            ".e\u{200c}nv",
+            ".env::$DATA",
+            "id_rsa",
+            "ID_RSA",
+            ".\u{17f}sh",
+            "server.pem",
+            "x.KEY",
+            ".git",
+            ".Git",
+            "credentials",
+            "credentials.json",
+            "secrets.toml",
+            ".npmrc",
+            "prod.tfvars",
         ] {
             assert!(is_secret(name), "{name:?}");
         }
@@ -55,8 +85,18 @@ mod tests {
     #[test]
     fn ordinary_files_are_not_secrets() {
         for name in [
-            ".env.example", "env.rs", "environment.md", ".gitignore", ".github", "id_rsa.pub", "keys.rs", "secret.rs",
-            "credentials.rs", "secrets.md", "monkey", "Cargo.toml",
+            ".env.example",
+            "env.rs",
+            "environment.md",
+            ".gitignore",
+            ".github",
+            "id_rsa.pub",
+            "keys.rs",
+            "secret.rs",
+            "credentials.rs",
+            "secrets.md",
+            "monkey",
+            "Cargo.toml",
         ] {
             assert!(!is_secret(name), "{name:?}");
         }
