@@ -180,14 +180,22 @@ impl<'f> Check<'f> {
         let kind = match &self.source {
             Source::Code(_) => "code",
             Source::Word(_) => "word",
-            Source::Judge(_) => "judge",
+            Source::Judge(judge) => {
+                let judge = judge.shape(asks);
+                let calls = judge.calls().times(1, texts);
+                return if self.name.is_empty() {
+                    Shape { calls, ..judge }
+                } else {
+                    Shape::new("gate", &self.name, calls).part("", judge)
+                };
+            }
             Source::Person(_) => "person",
         };
-        let mut shape = Shape::new("gate", &self.name, Calls::NONE).noting(kind);
-        if let Source::Judge(judge) = &self.source {
-            shape.calls = judge.shape(asks).calls().times(1, texts);
+        if self.name.is_empty() {
+            Shape::new(kind, "", Calls::NONE)
+        } else {
+            Shape::new("gate", &self.name, Calls::NONE).noting(kind)
         }
-        shape
     }
 }
 

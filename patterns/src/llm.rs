@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::event::Event;
-use crate::layers::{Complete, Layer, Layered, Limit, Meter, Observe, Retry};
+use crate::layers::{
+    Budget, Chaos, Complete, Journal, Layer, Layered, Limit, Meter, Observe, Record, Retry, Warm,
+};
 use crate::message::Message;
 use crate::path::Path;
 use crate::reply::Reply;
@@ -103,6 +105,46 @@ pub trait Llm: Send + Sync {
         Self: Sized,
     {
         self.layer(limit.clone())
+    }
+
+    /// Bounds what may be used; see [`Budget`].
+    fn budget(self, budget: &Budget) -> Layered<Budget, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(budget.clone())
+    }
+
+    /// Writes down every reply and answers from what is written; see [`Journal`].
+    fn journal(self, journal: &Journal) -> Layered<Journal, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(journal.clone())
+    }
+
+    /// Lets one of several calls with the same beginning go first; see [`Warm`].
+    fn warm(self, warm: Warm) -> Layered<Warm, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(warm)
+    }
+
+    /// Writes down what the model answers, as a script; see [`Record`].
+    fn record(self, record: Record) -> Layered<Record, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(record)
+    }
+
+    /// Fails at random, for rehearsal; see [`Chaos`].
+    fn chaos(self, chaos: Chaos) -> Layered<Chaos, Self>
+    where
+        Self: Sized,
+    {
+        self.layer(chaos)
     }
 
     /// Adds up usage and cost; see [`Meter`].

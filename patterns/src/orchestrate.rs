@@ -417,7 +417,7 @@ impl Flow for Orchestrate<'_> {
             + one.times(fewest, tasks.saturating_mul(1 + self.retries as usize))
             + merge.as_ref().map_or(Calls::NONE, Shape::calls);
         let title = format!("at most {} tasks, {}", self.at_most, policy_words(self.policy));
-        let mut shape = Shape::new("orchestrate", &title, calls).part("plan", planner);
+        let mut shape = Shape::new("orchestrate", "", calls).noting(&title).part("plan", planner);
         shape.parts.extend(workers);
         shape.parts.extend(merge.map(|merge| ("merge".to_owned(), merge)));
         match self.check() {

@@ -158,6 +158,19 @@ impl Price {
         self.on(terms, tokens)
     }
 
+    /// Whether it costs nothing, whatever is used.
+    pub fn is_free(&self) -> bool {
+        let most = |rates: &Rates| {
+            rates.input
+                + rates.output
+                + rates.cache_write_5m
+                + rates.cache_write_1h
+                + rates.cache_read
+                + self.web_search
+        };
+        most(&self.rates) == 0 && self.above.as_ref().is_none_or(|(_, rates)| most(rates) == 0)
+    }
+
     fn rates(&self, prompt: u64) -> &Rates {
         match &self.above {
             Some((limit, above)) if prompt > *limit => above,

@@ -143,7 +143,8 @@ impl Flow for Prompt {
     }
 
     fn shape(&self) -> Shape {
-        Shape::new("prompt", &self.text, Calls::exactly(1))
+        let values: Vec<(&str, &str)> = self.values.iter().map(|(name, value)| (&**name, &**value)).collect();
+        Shape::new("prompt", &fill_all(&self.text, &values), Calls::exactly(1))
     }
 }
 

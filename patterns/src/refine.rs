@@ -343,8 +343,9 @@ impl Flow for Refine<'_> {
         let fewest = checks.first().map_or(0, |check| check.calls().fewest);
         let most: Calls = checks.iter().map(Shape::calls).sum();
         let calls = Calls { fewest, most: most.most } + draft.calls().times(1, self.rounds);
-        let mut shape =
-            Shape::new("refine", &format!("at most {} drafts", self.rounds), calls).part("draft", draft);
+        let mut shape = Shape::new("refine", "", calls)
+            .noting(&format!("at most {} drafts", self.rounds))
+            .part("draft", draft);
         for check in checks {
             shape = shape.part("until", check);
         }

@@ -154,7 +154,7 @@ impl Flow for Sections<'_> {
             fewest: fewest.iter().take(needed).fold(0, |sum, n| sum.saturating_add(*n)),
             most: parts.iter().map(|(_, part)| part.calls()).sum::<Calls>().most,
         };
-        let mut shape = Shape::new("sections", &policy_words(self.policy), calls);
+        let mut shape = Shape::new("sections", "", calls).noting(&policy_words(self.policy));
         shape.parts = parts;
         match self.check() {
             Ok(()) => shape,
@@ -325,7 +325,7 @@ impl<F: Flow> Flow for ForEach<'_, F> {
         let flow = self.flow.shape();
         let fewest = if let Policy::AtLeast(n) = self.policy { n } else { 1 };
         let title = format!("at most {} items, {}", self.at_most, policy_words(self.policy));
-        Shape::new("for each", &title, flow.calls().times(fewest, self.at_most)).part("item", flow)
+        Shape::new("for each", "", flow.calls().times(fewest, self.at_most)).noting(&title).part("item", flow)
     }
 }
 

@@ -86,27 +86,43 @@ fn calls(n: u64) -> &'static str {
 pub struct Shape {
     /// The pattern: `prompt`, `chain`, `route`, `vote` …
     pub pattern: String,
-    /// What it is about, in a few words.
+    /// What it is about, in a few words of its own: the beginning of a prompt, the name of a gate.
     pub title: String,
+    /// What holds for it: `best effort`, `at most 3 drafts`.
+    pub notes: Vec<String>,
     /// How many calls it makes.
     pub calls: Calls,
     /// Its parts, each with what leads to it (a way's label, `draft`, `merge`), in order.
     pub parts: Vec<(String, Shape)>,
     /// Whether the parts follow each other (a chain) instead of hanging under this node.
     #[serde(skip)]
-    sequence: bool,
+    pub(crate) sequence: bool,
 }
 
 impl Shape {
     /// A flow of this pattern.
     pub fn new(pattern: &str, title: &str, calls: Calls) -> Self {
-        Self { pattern: pattern.to_owned(), title: short(title), calls, parts: Vec::new(), sequence: false }
+        Self {
+            pattern: pattern.to_owned(),
+            title: short(title),
+            notes: Vec::new(),
+            calls,
+            parts: Vec::new(),
+            sequence: false,
+        }
     }
 
     /// Parts that follow each other; the calls are their sum.
     pub fn sequence(pattern: &str, parts: Vec<(String, Shape)>) -> Self {
         let calls = parts.iter().map(|(_, part)| part.calls).sum();
-        Self { pattern: pattern.to_owned(), title: String::new(), calls, parts, sequence: true }
+        Self {
+            pattern: pattern.to_owned(),
+            title: String::new(),
+            notes: Vec::new(),
+            calls,
+            parts,
+            sequence: true,
+        }
     }
 
     /// Adds a part and what leads to it. The calls stay as they are.
@@ -115,12 +131,11 @@ impl Shape {
         self
     }
 
-    /// Adds a remark to the title.
-    pub fn noting(mut self, remark: &str) -> Self {
-        if !self.title.is_empty() {
-            self.title.push_str(", ");
+    /// Adds what holds for it.
+    pub fn noting(mut self, note: &str) -> Self {
+        if !note.is_empty() {
+            self.notes.push(note.to_owned());
         }
-        self.title.push_str(remark);
         self
     }
 
@@ -161,12 +176,10 @@ impl Shape {
             "prompt" => ("[", "]"),
             _ => ("[[", "]]"),
         };
-        let title = if self.title.is_empty() {
-            self.pattern.clone()
-        } else {
-            format!("{}: {}", self.pattern, self.title)
-        };
-        let _ = writeln!(out, "    n{node}{open}\"{}<br/>{}\"{close}", escaped(&title), self.calls);
+        let title = if self.title.is_empty() { String::new() } else { format!(": {}", self.title) };
+        let head: Vec<_> =
+            [format!("{}{title}", self.pattern)].into_iter().chain(self.notes.iter().cloned()).collect();
+        let _ = writeln!(out, "    n{node}{open}\"{}<br/>{}\"{close}", escaped(&head.join(", ")), self.calls);
         for (edge, part) in &self.parts {
             let (first, _) = part.draw(out, next);
             let _ = if edge.is_empty() {
@@ -185,6 +198,9 @@ impl Shape {
         f.write_str(&self.pattern)?;
         if !self.title.is_empty() {
             write!(f, " \"{}\"", self.title)?;
+        }
+        for note in &self.notes {
+            write!(f, ", {note}")?;
         }
         writeln!(f, " ({})", self.calls)?;
         for (n, (edge, part)) in self.parts.iter().enumerate() {

@@ -495,7 +495,7 @@ impl Flow for Vote<'_> {
             fewest: fewest.iter().take(self.fewest_ballots()).fold(0, |sum, n| sum.saturating_add(*n)),
             most: (0..samples).map(one).sum::<Calls>().most,
         };
-        let mut shape = Shape::new("vote", &self.title(), calls);
+        let mut shape = Shape::new("vote", "", calls).noting(&self.title());
         for (n, flow) in flows.into_iter().enumerate() {
             let edge = match self.voters {
                 Voters::Same(..) => format!("{} times", self.width()),

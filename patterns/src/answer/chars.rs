@@ -20,11 +20,16 @@ pub(super) fn white(c: char) -> bool {
 }
 
 pub(super) fn blank(text: &str) -> bool {
-    text.chars().all(white)
+    trim_start(text).is_empty()
 }
 
 pub(super) fn trim(text: &str) -> &str {
-    text.trim_matches(white)
+    trim_start(text).trim_matches(white)
+}
+
+fn trim_start(text: &str) -> &str {
+    let ascii = text.bytes().take_while(u8::is_ascii_whitespace).count();
+    text[ascii..].trim_start_matches(white)
 }
 
 /// Nothing, or only the dots that stand for "something goes here".
@@ -61,9 +66,9 @@ pub(super) fn fold(text: &str) -> String {
 /// A reply as a person sees it in an error: one bounded line.
 pub(super) fn excerpt(text: &str) -> String {
     const WIDTH: usize = 80;
-    let text = trim(text);
+    let text = trim_start(text);
     match text.char_indices().nth(WIDTH) {
-        None => text.to_owned(),
+        None => trim(text).to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }

@@ -18,6 +18,9 @@ pub(super) enum Reading {
     Unknown,
 }
 
+/// A longer text, in bytes, is no label with decoration round it.
+const LONGEST_DECORATED: usize = 1000;
+
 /// The allowed labels, ready to be recognised.
 #[derive(Debug)]
 pub(super) struct Choice<'a, 'f> {
@@ -154,7 +157,7 @@ impl<'a, 'f> Choice<'a, 'f> {
 
     /// The separator between a label that leads the line and its reason; a space if the reason is a word.
     pub(super) fn separator(&self, line: &str) -> Option<char> {
-        let chars: Vec<char> = fold(line).chars().collect();
+        let chars: Vec<char> = fold(line).chars().take(LONGEST_DECORATED).collect();
         let first = *self.mentions(&chars).first()?;
         let leads = !first.negated && !chars[..first.start].iter().any(|c| c.is_alphanumeric());
         reason(&chars[first.end..]).filter(|_| leads).map(|(separator, _)| separator)
@@ -164,7 +167,13 @@ impl<'a, 'f> Choice<'a, 'f> {
         &self.fields
     }
 
-    /// What the content of an element, or the value of a field, says.
+    /// What the content of an element says. A label may itself hold an entity or a CDATA mark: then
+    /// it equals the content as it was written.
+    pub(super) fn read_element(&self, content: &str, raw: &str) -> Reading {
+        self.equal(content).or_else(|| self.equal(raw)).unwrap_or_else(|| self.read(content))
+    }
+
+    /// What the value of a field says.
     pub(super) fn read(&self, content: &str) -> Reading {
         if let Some(reading) = self.equal(content) {
             return reading;
@@ -180,6 +189,9 @@ impl<'a, 'f> Choice<'a, 'f> {
         let content = trim(content);
         if let Some(i) = self.labels.iter().position(|label| label.spelled == content) {
             return Some(Reading::Label(i));
+        }
+        if content.len() > LONGEST_DECORATED {
+            return None;
         }
         self.same(&Key::of(content)).or_else(|| {
             let peeled = self.fields.peel(content);
@@ -301,12 +313,12 @@ fn match_pattern(pattern: &[char], text: &[char], at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// `-` and `_` join words, `.` and `,` join digits.
+/// `-`, `_`, `&` and `.` join words (`bug-fix`, `R&D`, `Node.js`), a comma joins digits.
 fn joins(before: Option<&char>, joint: char, after: Option<&char>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return false };
     match joint {
-        '-' | '_' => before.is_alphanumeric() && after.is_alphanumeric(),
-        '.' | ',' => before.is_ascii_digit() && after.is_ascii_digit(),
+        '-' | '_' | '&' | '.' => before.is_alphanumeric() && after.is_alphanumeric(),
+        ',' => before.is_ascii_digit() && after.is_ascii_digit(),
         _ => false,
     }
 }

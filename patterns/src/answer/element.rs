@@ -2,29 +2,43 @@
 //! forgotten and misspelt close tags are repaired, a reply that was cut is recognised.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
 
-use super::chars::blank;
 use super::chars::fold;
 use super::chars::white;
 use super::content::unescape;
 use super::lex::Form;
-use super::lex::Lexer;
-use super::lex::Piece;
 use super::lex::Rules;
-use super::lex::Tag;
 use super::lex::last_line_start;
 use super::lex::leads_line;
 use super::lex::name_char;
+use super::pair;
 use super::thinking;
+use super::token::Class;
+use super::token::Token;
+use super::token::Tokens;
 
-/// An element: where its open tag, its content and the whole of it stand.
+/// An element. Its content starts where its open tag ends.
 #[derive(Debug, Clone)]
 pub(super) struct Element {
-    pub(super) open: Range<usize>,
-    pub(super) inner: Range<usize>,
+    pub(super) start: usize,
+    open_end: usize,
+    inner_end: usize,
     pub(super) end: usize,
+}
+
+impl Element {
+    pub(super) fn new(open: &Token, inner_end: usize, end: usize) -> Self {
+        Element { start: open.start, open_end: open.end, inner_end, end }
+    }
+
+    pub(super) fn open(&self) -> Range<usize> {
+        self.start..self.open_end
+    }
+
+    pub(super) fn inner(&self) -> Range<usize> {
+        self.open_end..self.inner_end
+    }
 }
 
 /// What a reply holds of one name. Offsets belong to `text`, which is the reply itself unless its
@@ -94,22 +108,22 @@ pub(super) fn find_fields(text: &str, names: &[&str]) -> Vec<(usize, Element)> {
         open_ended.extend(pass.cut.map(|open| (field, open)));
     }
     // a field that is not closed runs to the next one, or to the end of the record
-    let starts: Vec<usize> = fields.iter().map(|(_, element)| element.open.start).collect();
+    let starts: Vec<usize> = fields.iter().map(|(_, element)| element.start).collect();
     let starts: Vec<usize> =
         starts.into_iter().chain(open_ended.iter().map(|(_, open)| open.start)).collect();
     for (field, open) in open_ended {
         let end = starts.iter().copied().filter(|&start| start > open.start).min().unwrap_or(text.len());
-        fields.push((field, Element { inner: open.end..end, open, end }));
+        fields.push((field, Element { start: open.start, open_end: open.end, inner_end: end, end }));
     }
-    fields.sort_by_key(|(_, element)| element.open.start);
+    fields.sort_by_key(|(_, element)| element.start);
     keep_outermost(&mut fields, |(_, element)| element);
     fields
 }
 
-fn keep_outermost<T>(elements: &mut Vec<T>, element: impl Fn(&T) -> &Element) {
+pub(super) fn keep_outermost<T>(elements: &mut Vec<T>, element: impl Fn(&T) -> &Element) {
     let mut end = 0;
     elements.retain(|item| {
-        let outermost = element(item).open.start >= end;
+        let outermost = element(item).start >= end;
         end = end.max(element(item).end);
         outermost
     });
@@ -123,7 +137,8 @@ struct Pass {
     hidden: Vec<Range<usize>>,
     unfinished_thinking: bool,
     opens: usize,
-    closes: Vec<Range<usize>>,
+    closes: usize,
+    first_close: Range<usize>,
     coded: bool,
 }
 
@@ -133,7 +148,7 @@ impl Pass {
     }
 
     fn nothing_seen(&self) -> bool {
-        self.opens == 0 && self.closes.is_empty()
+        self.opens == 0 && self.closes == 0
     }
 
     /// The last resorts: the open tag was part of the prompt, or the reply ends inside it.
@@ -151,11 +166,10 @@ impl Pass {
     }
 
     fn after_prefill(&self, text: &str) -> Option<Element> {
-        let [close] = &self.closes[..] else { return None };
+        let close = &self.first_close;
         let start = self.hidden.iter().rfind(|range| range.end <= close.start).map_or(0, |range| range.end);
-        let inner = start..close.start;
-        let plain = self.opens == 0 && !text[inner.clone()].contains(['<', '>']);
-        plain.then(|| Element { open: start..start, inner, end: close.end })
+        let plain = self.opens == 0 && self.closes == 1 && !text[start..close.start].contains(['<', '>']);
+        plain.then_some(Element { start, open_end: start, inner_end: close.start, end: close.end })
     }
 }
 
@@ -165,337 +179,51 @@ fn search(text: &str, name: &str, rules: Rules) -> Pass {
 }
 
 fn search_as(text: &str, name: &str, rules: Rules, reply: bool) -> Pass {
-    let outside = Tags::of(text, name, Rules { code: true, ..rules }).pass(reply, false);
+    let read = |rules: Rules| pass(text, Tokens::of(text, name, rules), rules, reply);
+    let outside = read(Rules { code: true, ..rules });
     if !outside.elements.is_empty() || !outside.coded {
         return outside;
     }
-    let inside = Tags::of(text, name, Rules { code: false, ..rules }).pass(reply, true);
+    let inside = read(Rules { code: false, ..rules });
     let better = match (&outside.cut, inside.elements.first()) {
         // an element that was only cut because its close tag seemed to stand in code
-        (Some(cut), Some(first)) => inside.cut.is_none() && first.open == *cut && first.end > first.inner.end,
+        (Some(cut), Some(first)) => {
+            inside.cut.is_none() && first.open() == *cut && first.end > first.inner_end
+        }
         (Some(_), None) => false,
         (None, _) => inside.settled() || outside.nothing_seen(),
     };
     if better { inside } else { outside }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    Asked,
-    Thinking,
-    Other,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Token {
-    pub(super) tag: Tag,
-    pub(super) class: Class,
-    /// It begins its line, or follows another tag: it is meant as a tag, not as the name of one.
-    pub(super) strong: bool,
-}
-
-#[derive(Debug)]
-struct Tags<'t> {
-    text: &'t str,
-    tokens: Vec<Token>,
-    coded: bool,
-}
-
-impl<'t> Tags<'t> {
-    fn of(text: &'t str, name: &str, rules: Rules) -> Self {
-        let mut tags = Tags { text, tokens: Vec::new(), coded: false };
-        let mut line = 0;
-        let mut line_is_fresh = true;
-        let mut seen = 0;
-        let mut last: Option<(usize, bool)> = None;
-        for piece in Lexer::new(text, rules) {
-            match piece {
-                Piece::Code(_) => tags.coded = true,
-                Piece::Cdata(_) => {}
-                Piece::Comment(range) => last = Some((range.end, true)),
-                Piece::Tag(tag) => {
-                    if let Some(start) = last_line_start(text, seen, tag.start) {
-                        line = start;
-                        line_is_fresh = true;
-                    }
-                    let follows = match last {
-                        Some((end, _)) if end == tag.start => true,
-                        // `</task> <task>`, but not `the <a> <b> tags`
-                        Some((end, true)) => blank(&text[end..tag.start]) && !reads_as_mention(text, tag.end),
-                        _ => text[..tag.start].ends_with("?>"),
-                    };
-                    let strong = follows || (line_is_fresh && leads_line(text, line, tag.start));
-                    line_is_fresh = false;
-                    seen = tag.start;
-                    last = Some((tag.end, tag.form != Form::Open));
-                    let class = classify(&text[tag.name.clone()], name);
-                    tags.tokens.push(Token { tag, class, strong });
-                }
-            }
-        }
-        tags
-    }
-
-    fn pass(mut self, reply: bool, in_code: bool) -> Pass {
-        let mut pass = Pass { coded: self.coded, ..Pass::default() };
-        if reply {
-            let thinking = thinking::hidden(&self.tokens, self.text.len());
-            pass.hidden = thinking.ranges;
-            pass.unfinished_thinking = thinking.unfinished;
-            let mut ranges = pass.hidden.iter().peekable();
-            self.tokens.retain(|token| {
-                while ranges.next_if(|range| range.end <= token.tag.start).is_some() {}
-                ranges.peek().is_none_or(|range| token.tag.start < range.start)
+/// One pass over the tags of the text.
+fn pass(text: &str, tokens: Tokens, rules: Rules, reply: bool) -> Pass {
+    let Tokens { list: mut tokens, coded } = tokens;
+    let mut pass = Pass { coded, ..Pass::default() };
+    if reply {
+        let thinking = thinking::hidden(&tokens, text.len());
+        pass.hidden = thinking.ranges;
+        pass.unfinished_thinking = thinking.unfinished;
+        let mut ranges = pass.hidden.iter().peekable();
+        if ranges.peek().is_some() {
+            tokens.retain(|token| {
+                while ranges.next_if(|range| range.end <= token.start).is_some() {}
+                ranges.peek().is_none_or(|range| token.start < range.start)
             });
         }
-        for token in &self.tokens {
-            match (token.class, token.tag.form) {
-                (Class::Asked, Form::Close) => pass.closes.push(token.tag.start..token.tag.end),
-                (Class::Asked, _) => pass.opens += 1,
-                _ => {}
-            }
-        }
-        if pass.opens > 0 {
-            self.elements(&mut pass, in_code);
-        }
-        pass
     }
-
-    fn elements(&self, pass: &mut Pass, in_code: bool) {
-        let mut opens = self.pair();
-        if let Some(element) = self.open_as_close(&opens, pass) {
-            pass.elements.push(element);
-            return;
-        }
-        self.widen(&mut opens);
-        let mut elements: Vec<Element> = opens.iter().filter_map(|open| self.paired(open)).collect();
-        if elements.len() < opens.len() {
-            self.repair(&opens, &mut elements, pass, in_code);
-        }
-        elements.sort_by_key(|element| element.open.start);
-        keep_outermost(&mut elements, |element| element);
-        pass.elements = elements;
-    }
-
-    /// Every close tag belongs to the nearest open one before it.
-    fn pair(&self) -> Vec<Open> {
-        let mut opens: Vec<Open> = Vec::new();
-        let mut waiting = Vec::new();
-        for (at, token) in self.tokens.iter().enumerate().filter(|(_, token)| token.class == Class::Asked) {
-            match token.tag.form {
-                Form::Open => {
-                    waiting.push(opens.len());
-                    opens.push(Open { at, close: None, strong: token.strong });
-                }
-                Form::Empty => opens.push(Open { at, close: Some(at), strong: token.strong }),
-                Form::Close => {
-                    if let Some(open) = waiting.pop() {
-                        opens[open].close = Some(at);
-                    }
-                }
-            }
-        }
-        opens
-    }
-
-    /// `<label>billing<label>`: the slash was forgotten.
-    fn open_as_close(&self, opens: &[Open], pass: &Pass) -> Option<Element> {
-        let [first, second] = opens else { return None };
-        if !pass.closes.is_empty() || first.close.is_some() || second.close.is_some() {
-            return None;
-        }
-        let (first, second) = (&self.tokens[first.at].tag, &self.tokens[second.at].tag);
-        let inner = first.end..second.start;
-        let whole = !blank(&self.text[inner.clone()]) && blank(&self.text[second.end..]);
-        whole.then(|| Element { open: first.start..first.end, inner, end: second.end })
-    }
-
-    /// `<response>Wrap it in <response> tags</response>` is one element: its open tag was paired
-    /// with nothing, because the one that the sentence names took its close tag.
-    fn widen(&self, opens: &mut [Open]) {
-        for first in 0..opens.len() {
-            if !opens[first].strong || opens[first].close.is_some() {
-                continue;
-            }
-            let until =
-                opens[first + 1..].iter().position(|open| open.strong).map_or(opens.len(), |n| first + 1 + n);
-            let weak =
-                (first + 1..until).filter(|&i| opens[i].close.is_some_and(|close| close != opens[i].at));
-            let Some(last) = weak.max_by_key(|&i| opens[i].close) else { continue };
-            let names_itself = |open: &Open| reads_as_mention(self.text, self.tokens[open.at].tag.end);
-            // `<label> is the tag, so: <label>billing</label>` is the other way round
-            if names_itself(&opens[first]) && !names_itself(&opens[last]) {
-                opens[first].strong = false;
-                continue;
-            }
-            opens[first].close = opens[last].close.take();
+    for token in tokens.iter().filter(|token| token.class == Class::Asked) {
+        match token.form {
+            Form::Close if pass.closes == 0 => (pass.closes, pass.first_close) = (1, token.start..token.end),
+            Form::Close => pass.closes += 1,
+            Form::Open | Form::Empty => pass.opens += 1,
         }
     }
-
-    fn paired(&self, open: &Open) -> Option<Element> {
-        let close = &self.tokens[open.close?].tag;
-        let open = &self.tokens[open.at].tag;
-        let inner = open.end..close.start.max(open.end);
-        Some(Element { open: open.start..open.end, inner, end: close.end })
+    if pass.opens > 0 {
+        let elements = pair::elements(text, &tokens, rules.wide, !rules.code);
+        (pass.elements, pass.cut) = (elements.found, elements.cut);
     }
-
-    /// Open tags that no close tag belongs to: repaired, taken for a mention, or cut off.
-    fn repair(&self, opens: &[Open], elements: &mut Vec<Element>, pass: &mut Pass, in_code: bool) {
-        let nesting = Nesting::of(self, opens);
-        let found = !elements.is_empty();
-        let lost =
-            |strong: bool| opens.iter().filter(move |open| open.close.is_none() && open.strong == strong);
-        for open in lost(true) {
-            let tag = &self.tokens[open.at].tag;
-            match nesting.end_of(open.at) {
-                // a legend: `- <label>: the class`
-                _ if found && self.text[tag.end..].starts_with([':', ',']) => {}
-                Some((inner_end, end)) => {
-                    let inner = tag.end..inner_end;
-                    elements.push(Element { open: tag.start..tag.end, inner, end });
-                }
-                None => pass.cut = pass.cut.take().or(Some(tag.start..tag.end)),
-            }
-        }
-        let Some(last) = lost(false).next_back() else { return };
-        let tag = &self.tokens[last.at].tag;
-        let next = self.text[tag.end..].chars().next();
-        if elements.is_empty() && pass.cut.is_none() {
-            if let Some((inner_end, end)) = nesting.end_of(last.at) {
-                elements.push(Element { open: tag.start..tag.end, inner: tag.end..inner_end, end });
-            } else if !in_code && !reads_as_mention(self.text, tag.end) {
-                pass.cut = Some(tag.start..tag.end);
-            }
-        } else if !in_code
-            && next.is_some_and(char::is_alphanumeric)
-            && elements.iter().all(|element| element.end <= tag.start)
-        {
-            // after the last element a text begins that never ends: a list that was cut
-            pass.cut = pass.cut.take().or(Some(tag.start..tag.end));
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Open {
-    at: usize,
-    close: Option<usize>,
-    strong: bool,
-}
-
-/// Which tags belong together, whatever their name; only built when an open tag was left over.
-struct Nesting<'a, 't> {
-    tags: &'a Tags<'t>,
-    partner: Vec<Option<usize>>,
-    html: Vec<bool>,
-}
-
-impl<'a, 't> Nesting<'a, 't> {
-    fn of(tags: &'a Tags<'t>, opens: &[Open]) -> Self {
-        let tokens = &tags.tokens;
-        let mut partner = vec![None; tokens.len()];
-        for open in opens {
-            if let Some(close) = open.close {
-                partner[open.at] = Some(close);
-                partner[close] = Some(open.at);
-            }
-        }
-        let mut html = vec![false; tokens.len()];
-        let mut waiting: Vec<(usize, String)> = Vec::new();
-        let mut waiting_for: HashMap<String, usize> = HashMap::new();
-        for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.class != Class::Asked) {
-            let name = fold(&tags.text[token.tag.name.clone()]);
-            html[at] = is_html(&name);
-            match token.tag.form {
-                Form::Empty => partner[at] = Some(at),
-                Form::Open => {
-                    *waiting_for.entry(name.clone()).or_default() += 1;
-                    waiting.push((at, name));
-                }
-                Form::Close if waiting_for.get(&name).is_none_or(|&count| count == 0) => {}
-                Form::Close => {
-                    while let Some((open, open_name)) = waiting.pop() {
-                        if let Some(count) = waiting_for.get_mut(&open_name) {
-                            *count -= 1;
-                        }
-                        if open_name == name {
-                            partner[open] = Some(at);
-                            partner[at] = Some(open);
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        Nesting { tags, partner, html }
-    }
-
-    /// Where the element ends whose open tag was left over: the end of its content, and of the whole.
-    fn end_of(&self, open: usize) -> Option<(usize, usize)> {
-        let tokens = &self.tags.tokens;
-        let body = tokens[open].tag.end;
-        // the first field inside, if text stands before it: the place where a forgotten close tag belongs
-        let mut field: Option<Option<usize>> = None;
-        let mut at = open + 1;
-        while let Some(token) = tokens.get(at) {
-            let start = token.tag.start;
-            let asked = token.class == Class::Asked;
-            match token.tag.form {
-                Form::Open if asked && token.strong => {
-                    let end = field.flatten().unwrap_or(start);
-                    return Some((end, end));
-                }
-                Form::Open | Form::Empty => {
-                    if !asked && !self.html[at] && field.is_none() {
-                        field = Some((!blank(&self.tags.text[body..start])).then_some(start));
-                    }
-                    at = self.partner[at].unwrap_or(at);
-                }
-                Form::Close if asked => {}
-                Form::Close => match self.partner[at] {
-                    Some(partner) if partner > open => {}
-                    Some(_) => {
-                        let end = field.flatten().unwrap_or(start);
-                        return Some((end, end));
-                    }
-                    None if self.html[at] => {}
-                    None => return Some((start, token.tag.end)),
-                },
-            }
-            at += 1;
-        }
-        let end = field.flatten()?;
-        self.ends_in_closed_element(open).then_some((end, end))
-    }
-
-    fn ends_in_closed_element(&self, open: usize) -> bool {
-        let Some(last) = self.tags.tokens.last() else { return false };
-        let closed =
-            last.tag.form != Form::Open && self.partner.last().is_some_and(|p| p.is_some_and(|p| p > open));
-        closed && self.tags.text[last.tag.end..].chars().all(|c| white(c) || matches!(c, '`' | '~'))
-    }
-}
-
-fn classify(name: &str, asked: &str) -> Class {
-    let same = match name.is_ascii() {
-        true => name.eq_ignore_ascii_case(asked),
-        false => fold(name) == asked,
-    };
-    match same {
-        true => Class::Asked,
-        false if thinking::is_name(name) => Class::Thinking,
-        false => Class::Other,
-    }
-}
-
-/// What follows the tag shows that a sentence names it: `the <label> tag`, `(<label>)`.
-fn reads_as_mention(text: &str, end: usize) -> bool {
-    text[end..].chars().next().is_some_and(|c| {
-        matches!(
-            c,
-            ' ' | ',' | '.' | ';' | ':' | ')' | '!' | '?' | '"' | '\'' | '`' | '”' | '’' | '»' | '*' | '_'
-        )
-    })
+    pass
 }
 
 /// Where the text ends in `<` and the beginning of the name, or in the name and some attributes.
@@ -518,61 +246,4 @@ fn escaped_tag(text: &str, name: &str) -> bool {
         let end = rest.find(|c| !name_char(c)).unwrap_or(rest.len());
         fold(&rest[..end]) == name
     })
-}
-
-/// Elements of running text: one that follows an open tag is content, not the next field.
-fn is_html(name: &str) -> bool {
-    const NAMES: [&str; 50] = [
-        "a",
-        "abbr",
-        "b",
-        "big",
-        "blockquote",
-        "br",
-        "center",
-        "cite",
-        "code",
-        "dd",
-        "del",
-        "dfn",
-        "div",
-        "dl",
-        "dt",
-        "em",
-        "font",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "i",
-        "img",
-        "ins",
-        "kbd",
-        "li",
-        "mark",
-        "ol",
-        "p",
-        "pre",
-        "q",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "sup",
-        "table",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "tr",
-        "u",
-        "ul",
-        "var",
-    ];
-    NAMES.binary_search(&name).is_ok()
 }

@@ -2,11 +2,14 @@
 
 use std::sync::LazyLock;
 
+use memchr::memchr;
+use memchr::memchr3;
 use regex::Regex;
 
 use super::chars::blank;
 use super::chars::fold;
 use super::chars::trim;
+use super::lex::last_line_start;
 
 /// The names under which a value may be given where its tag is missing.
 #[derive(Debug, Clone, Copy)]
@@ -17,19 +20,24 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The values of all fields of the text, in no particular order.
-    pub(super) fn values<'t>(&self, text: &'t str) -> Vec<&'t str> {
+    /// The values of all fields of the text, in no particular order. Where a field has no value on
+    /// its line, the next line is the value if it is `whole`.
+    pub(super) fn values<'t>(&self, text: &'t str, whole: impl Fn(&str) -> bool) -> Vec<&'t str> {
         static JSON: LazyLock<Option<Regex>> =
             LazyLock::new(|| Regex::new(r#""([^"\\\n]{1,40})"\s*:\s*"((?:[^"\\]|\\.)*)""#).ok());
         let mut values = Vec::new();
-        let mut lines = text.lines().peekable();
-        while let Some(line) = lines.next() {
-            let Some(value) = self.value(line) else { continue };
+        let mut at = 0;
+        while let Some(mark) = next_mark(text, at) {
+            let start = last_line_start(text, at, mark).unwrap_or(at);
+            let end = line_end(text, mark);
+            at = end;
+            let Some(value) = self.value(&text[start..end]) else { continue };
             if !blank(value.trim_matches(['*', '_'])) {
                 values.push(value);
-            } else if let Some(next) = next_filled(&mut lines) {
-                values.push(next);
+                continue;
             }
+            let rest = text[end..].trim_start();
+            values.extend(Some(&rest[..line_end(rest, 0)]).filter(|line| whole(line)));
         }
         if text.contains('"')
             && let Some(json) = &*JSON
@@ -93,9 +101,23 @@ impl Fields<'_> {
     }
 }
 
-fn next_filled<'t>(lines: &mut std::iter::Peekable<std::str::Lines<'t>>) -> Option<&'t str> {
-    while lines.next_if(|line| blank(line)).is_some() {}
-    lines.next()
+/// The next character that could end the name of a field.
+fn next_mark(text: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr3(b':', b'=', WIDE_COLON.as_bytes()[0], &text.as_bytes()[at..])?;
+        let rest = &text.as_bytes()[at..];
+        if rest[0].is_ascii() || rest.starts_with(WIDE_COLON.as_bytes()) {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+const WIDE_COLON: &str = "：";
+
+fn line_end(text: &str, from: usize) -> usize {
+    memchr(b'\n', &text.as_bytes()[from..]).map_or(text.len(), |end| from + end)
 }
 
 /// `2. technical`

@@ -49,13 +49,17 @@ pub fn gate(text: &str, word: &str) -> Result<bool, Unread> {
         || equal(first)
         || leads(&choice, first, word)
         || equal(last)
-        || choice.fields().values(&prose).iter().any(|value| equal(value) || leads(&choice, value, word)))
+        || choice
+            .fields()
+            .values(&prose, equal)
+            .iter()
+            .any(|value| equal(value) || leads(&choice, value, word)))
 }
 
 /// The line starts with the word, and a reason for it follows. Written in another case than the
 /// gate word it counts only before a colon.
 fn leads(choice: &Choice<'_, '_>, line: &str, word: &str) -> bool {
-    let line = unify(trim(line));
+    let line = unify(trim(line).lines().next().unwrap_or(""));
     let start = line.trim_start_matches(|c: char| !c.is_alphanumeric());
     let exact = start.starts_with(&unify(trim(word)));
     match choice.separator(&line) {

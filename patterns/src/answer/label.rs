@@ -1,4 +1,4 @@
-use super::chars::blank;
+use super::chars::trim;
 use super::choice::Choice;
 use super::choice::Reading;
 use super::content::content;
@@ -123,15 +123,8 @@ pub(super) fn in_elements(
     if found.elements.is_empty() {
         return Ok(None);
     }
-    let inner = || found.elements.iter().map(|element| &found.text[element.inner.clone()]);
-    let readings = inner().map(|raw| {
-        let decoded = content(raw);
-        // a label may itself hold an entity or a CDATA mark
-        match choice.read(&decoded) {
-            Reading::Unknown => choice.equal(raw).unwrap_or(Reading::Unknown),
-            reading => reading,
-        }
-    });
+    let inner = || found.elements.iter().map(|element| &found.text[element.inner()]);
+    let readings = inner().map(|raw| choice.read_element(&content(raw), raw));
     match combine(readings) {
         Ok(label) => Ok(Some(label)),
         Err(kind) => Err(Unread::new(kind, wanted(tag, choice), inner())),
@@ -168,7 +161,7 @@ fn in_prose(found: &Found<'_>, tag: &str, choice: &Choice<'_, '_>) -> Result<usi
     if let Some(reading) = choice.equal(&prose) {
         return combine([reading]).map_err(unread);
     }
-    let values = choice.fields().values(&prose);
+    let values = choice.fields().values(&prose, |line| choice.equal(line).is_some());
     if !values.is_empty() {
         let readings = values.iter().map(|value| choice.read(value));
         return combine(readings).map_err(|kind| Unread::new(kind, wanted(tag, choice), &values));
@@ -180,9 +173,9 @@ fn in_prose(found: &Found<'_>, tag: &str, choice: &Choice<'_, '_>) -> Result<usi
 
 /// The first and the last line that are not blank; a row of a table is no line of its own.
 pub(super) fn outer_lines(text: &str) -> (&str, &str) {
-    let mut lines = text.lines().filter(|line| !blank(line));
-    let first = lines.next().unwrap_or("");
-    let last = lines.next_back().unwrap_or(first);
+    let text = trim(text);
+    let first = text.find('\n').map_or(text, |end| &text[..end]);
+    let last = text.rfind('\n').map_or(text, |end| &text[end + 1..]);
     let whole = |line| if str::starts_with(str::trim_start(line), '|') { "" } else { line };
     (whole(first), whole(last))
 }

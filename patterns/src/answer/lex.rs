@@ -76,6 +76,9 @@ impl<'t> Lexer<'t> {
 
     fn next_mark(&self) -> Option<usize> {
         let rest = &self.text.as_bytes()[self.at..];
+        if rest.first() == Some(&b'<') {
+            return Some(self.at);
+        }
         let offset = match (self.rules.wide, self.rules.code) {
             (false, false) => memchr(b'<', rest),
             (false, true) => memchr3(b'<', b'`', b'~', rest),
@@ -90,20 +93,29 @@ impl<'t> Lexer<'t> {
     }
 
     fn markup(&mut self, start: usize) -> Option<Piece> {
-        let rest = &self.text[start..];
-        if rest.starts_with("<!--") && self.comment_ends {
-            match memmem::find(&rest.as_bytes()[4..], b"-->") {
+        let rest = &self.text.as_bytes()[start..];
+        if rest.get(1) == Some(&b'!') {
+            return self.comment_or_section(start, rest);
+        }
+        tag_at(self.text, start, self.rules.wide).map(Piece::Tag)
+    }
+
+    fn comment_or_section(&mut self, start: usize, rest: &[u8]) -> Option<Piece> {
+        if self.comment_ends
+            && let Some(inside) = rest.strip_prefix(b"<!--")
+        {
+            match memmem::find(inside, b"-->") {
                 Some(length) => return Some(Piece::Comment(start..start + 4 + length + 3)),
                 None => self.comment_ends = false,
             }
         }
-        if rest.starts_with(CDATA) && self.section_ends {
-            match memmem::find(rest.as_bytes(), CDATA_END.as_bytes()) {
+        if self.section_ends && rest.starts_with(CDATA.as_bytes()) {
+            match memmem::find(rest, CDATA_END.as_bytes()) {
                 Some(length) => return Some(Piece::Cdata(start..start + length + CDATA_END.len())),
                 None => self.section_ends = false,
             }
         }
-        tag_at(self.text, start, self.rules.wide).map(Piece::Tag)
+        None
     }
 
     /// A fence that is closed, or a code span on one line. `run` is how many marks stand there.
@@ -253,6 +265,56 @@ impl Closers {
 
 /// The tag whose `<` stands at `start`, if one does.
 pub(super) fn tag_at(text: &str, start: usize, wide: bool) -> Option<Tag> {
+    match ascii_tag_at(text, start) {
+        Plain::Tag(tag) => Some(tag),
+        Plain::None => None,
+        Plain::Unsure => any_tag_at(text, start, wide),
+    }
+}
+
+enum Plain {
+    Tag(Tag),
+    None,
+    Unsure,
+}
+
+/// The usual case in a few steps: a name of ASCII letters and nothing after it.
+fn ascii_tag_at(text: &str, start: usize) -> Plain {
+    let bytes = text.as_bytes();
+    if bytes[start] != b'<' {
+        return Plain::Unsure;
+    }
+    let close = bytes.get(start + 1) == Some(&b'/');
+    let name_start = start + 1 + usize::from(close);
+    match bytes.get(name_start) {
+        Some(b) if b.is_ascii_alphabetic() => {}
+        Some(b) if *b <= b' ' || !b.is_ascii() || matches!(b, b'/' | b'\\') => return Plain::Unsure,
+        _ => return Plain::None,
+    }
+    let length = bytes[name_start..].iter().take_while(|b| NAME_BYTES[usize::from(**b)]).count();
+    let name = name_start..name_start + length;
+    match bytes.get(name.end) {
+        Some(b'>') => {
+            let form = if close { Form::Close } else { Form::Open };
+            Plain::Tag(Tag { start, end: name.end + 1, name, form })
+        }
+        Some(b) if *b <= b' ' || !b.is_ascii() || *b == b'/' => Plain::Unsure,
+        _ => Plain::None,
+    }
+}
+
+/// The ASCII part of [`name_char`].
+const NAME_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+        byte += 1;
+    }
+    table
+};
+
+fn any_tag_at(text: &str, start: usize, wide: bool) -> Option<Tag> {
     let plain = |c: char| match c {
         '＜' if wide => '<',
         '＞' if wide => '>',

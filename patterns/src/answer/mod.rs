@@ -8,11 +8,14 @@ mod field;
 mod gate;
 mod label;
 mod lex;
+mod nesting;
+mod pair;
 mod score;
 mod stream;
 mod tag;
 mod task;
 mod thinking;
+mod token;
 mod unread;
 mod write;
 

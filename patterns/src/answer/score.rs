@@ -65,13 +65,13 @@ fn read(text: &str, scale: Option<f64>) -> Result<f64, Unread> {
     if let Some(open) = found.cut {
         return Err(truncated(&found.text[open.start..], "score"));
     }
-    let elements = found.elements.iter().map(|element| content(&found.text[element.inner.clone()]));
+    let elements = found.elements.iter().map(|element| content(&found.text[element.inner()]));
     let contents: Vec<String> = elements.filter(|content| !blank(content)).collect();
     if !found.elements.is_empty() {
         return agree(contents.iter().map(String::as_str), scale, text);
     }
     let prose = found.prose();
-    let values = FIELDS.values(&prose);
+    let values = FIELDS.values(&prose, is_alone);
     if !values.is_empty() {
         return agree(values.into_iter().filter(|value| !blank(value)), scale, &prose);
     }

@@ -66,9 +66,7 @@ pub fn tags(text: &str, name: &str) -> Result<Vec<String>, Unread> {
 fn contents(found: &Found<'_>, name: &str) -> Result<Vec<String>, Unread> {
     match &found.cut {
         Some(open) => Err(truncated(&found.text[open.start..], name)),
-        None => {
-            Ok(found.elements.iter().map(|element| content(&found.text[element.inner.clone()])).collect())
-        }
+        None => Ok(found.elements.iter().map(|element| content(&found.text[element.inner()])).collect()),
     }
 }
 

@@ -70,7 +70,7 @@ pub fn tasks(text: &str) -> Result<Vec<TaskRecord>, Unread> {
         return Err(truncated(text, "task"));
     }
     if found.elements.is_empty() {
-        let explicit = |element: &Element| blank(&plan.text[element.inner.clone()]);
+        let explicit = |element: &Element| blank(&plan.text[element.inner()]);
         let empty = !plan.elements.is_empty() && plan.elements.iter().all(explicit);
         return if empty { Ok(Vec::new()) } else { Err(missing(element("task"), text)) };
     }
@@ -91,23 +91,21 @@ const NEEDS: usize = 3;
 const FIELDS: [&str; 4] = ["id", "type", "description", "needs"];
 
 fn record(text: &str, task: &Element) -> Result<TaskRecord, Unread> {
-    let inner = &text[task.inner.clone()];
+    let inner = &text[task.inner()];
     let mut given: [Vec<String>; 4] = Default::default();
-    for (name, value) in attributes(&text[task.open.clone()]) {
+    for (name, value) in attributes(&text[task.open()]) {
         if let Some(field) = FIELDS.iter().position(|field| name.eq_ignore_ascii_case(field)) {
             given[field].push(value);
         }
     }
     let fields = find_fields(inner, &FIELDS);
     for (field, element) in &fields {
-        let raw = &inner[element.inner.clone()];
+        let raw = &inner[element.inner()];
         given[*field].push(if *field == NEEDS { without_tags(raw) } else { content(raw) });
     }
     if given[DESCRIPTION].is_empty() {
-        given[DESCRIPTION].push(content(&outside(
-            inner,
-            fields.iter().map(|(_, element)| element.open.start..element.end),
-        )));
+        given[DESCRIPTION]
+            .push(content(&outside(inner, fields.iter().map(|(_, element)| element.start..element.end))));
     }
     let one = |field: usize| -> Result<Option<String>, Unread> {
         let mut values: Vec<&String> = given[field].iter().filter(|value| !blank(value)).collect();

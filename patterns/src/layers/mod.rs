@@ -15,6 +15,7 @@
 //! | [`Complete`] | brings a reply that stopped early to its end |
 //! | [`Budget`] | tokens, money, calls: the worst case is reserved before, so that the limit holds at any width |
 //! | [`Chaos`] | fails at random, for rehearsal |
+//! | [`Record`] | writes what the provider answers to a script, for rehearsal without it |
 //!
 //! The order is not a matter of taste. The limit stands inside the retry, so that a call that waits for its next attempt
 //! does not hold a slot, and every attempt respects a pause that another branch has run into. The budget stands next to the
@@ -49,33 +50,72 @@ use crate::llm::{Llm, Request};
 use crate::path::Path;
 use crate::reply::Reply;
 
+mod budget;
+mod chaos;
 mod complete;
 mod estimate;
+mod journal;
 mod limit;
 mod meter;
 mod observe;
+mod record;
 mod retry;
+mod warm;
 mod window;
 
+pub use budget::{Budget, Deadline, Spent};
+pub use chaos::Chaos;
 pub use complete::Complete;
+pub use journal::{Effect, Journal, Pending};
 pub use limit::Limit;
 pub use meter::{Line, Meter, Report};
 pub use observe::Observe;
+pub use record::Record;
 pub use retry::Retry;
+pub use warm::Warm;
 
 /// The layers of a run: what [`standard`] puts round a model.
+///
+/// ```
+/// use patterns::layers::{Budget, Limit, Options, standard};
+/// use patterns::price::Usd;
+/// use patterns::{Reply, Request};
+///
+/// # fn main() -> patterns::Result<()> {
+/// let options = Options {
+///     budget: Some(Budget::default().usd(Usd::new(5.0)).calls(200)),
+///     limit: Some(Limit::at_most(8)),
+///     ..Options::default()
+/// };
+/// let meter = options.meter.clone();
+/// let llm = standard(async |request: Request| Ok(Reply::text_of(request.text())), options);
+/// // … run flows with `&llm` …
+/// println!("{}", meter.report().total);
+/// # let _ = llm;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Hears what happens. Default: nobody.
     pub observe: Option<Observe>,
     /// Adds up usage and cost; keep a clone to read it. Default: a meter with the built-in prices.
     pub meter: Meter,
+    /// Writes down every reply and answers from what is written. Default: none.
+    pub journal: Option<Journal>,
+    /// Bounds what the run may use. Default: nothing does.
+    pub budget: Option<Budget>,
+    /// Lets one of several calls with the same beginning go first. Default: none does.
+    pub warm: Option<Warm>,
     /// Tries again. Default: four times.
     pub retry: Option<Retry>,
     /// Bounds the calls under way. Default: 4.
     pub limit: Option<Limit>,
     /// Brings replies to their end. Default: as [`Complete`] says.
     pub complete: Option<Complete>,
+    /// Fails at random. Default: nothing does.
+    pub chaos: Option<Chaos>,
+    /// Writes down what the provider answers, as a script. Default: none.
+    pub record: Option<Record>,
 }
 
 impl Default for Options {
@@ -83,9 +123,14 @@ impl Default for Options {
         Self {
             observe: None,
             meter: Meter::default(),
+            journal: None,
+            budget: None,
+            warm: None,
             retry: Some(Retry::default()),
             limit: Some(Limit::at_most(4)),
             complete: Some(Complete::default()),
+            chaos: None,
+            record: None,
         }
     }
 }
@@ -93,8 +138,19 @@ impl Default for Options {
 /// Puts the layers of a run round a model, in the order in which they belong; see [the module](self) for the order and its
 /// reasons.
 pub fn standard<L: Llm>(llm: L, options: Options) -> impl Llm + use<L> {
-    let Options { observe, meter, retry, limit, complete } = options;
-    llm.layer(complete).layer(limit).layer(retry).layer(meter).layer(observe)
+    let Options { observe, meter, journal, budget, warm, retry, limit, complete, chaos, record } = options;
+    let deadline = budget.as_ref().and_then(Budget::deadline);
+    llm.layer(record)
+        .layer(chaos)
+        .layer(budget)
+        .layer(complete)
+        .layer(limit)
+        .layer(retry)
+        .layer(warm)
+        .layer(deadline)
+        .layer(journal)
+        .layer(meter)
+        .layer(observe)
 }
 
 /// Something put round the calls of a model; [`Llm::layer`] puts it there.

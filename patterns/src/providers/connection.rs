@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt};
 
-#[cfg(feature = "http")]
-use super::Anthropic;
+#[cfg(feature = "embedded")]
+use super::embedded::Embedded;
 use super::env::Env;
 use super::script::Script;
 use super::spec::{Spec, provider_of};
+#[cfg(feature = "http")]
+use super::{Anthropic, OpenAi};
 use crate::error::{Error, ErrorKind, Result};
 use crate::llm::{Llm, Request};
 use crate::reply::Reply;
@@ -39,6 +41,8 @@ enum Provider {
     #[cfg(feature = "http")]
     Http(Arc<dyn Llm>),
     Script(Script),
+    #[cfg(feature = "embedded")]
+    Embedded(Embedded),
 }
 
 /// The model of this name: `anthropic:MODEL`, `openai:MODEL`, `ollama:MODEL`, `embedded`, `embedded:FILE.gguf` or
@@ -141,13 +145,20 @@ impl Provider {
             #[cfg(feature = "http")]
             Spec::Anthropic(model) => Ok(Self::Http(Arc::new(Anthropic::from_env(model, env)?))),
             #[cfg(feature = "http")]
-            Spec::OpenAi(_) | Spec::Ollama(_) => Err(Error::new(ErrorKind::Config, "openai comes next")),
+            Spec::OpenAi(model) => Ok(Self::Http(Arc::new(OpenAi::from_env(model, env)?))),
+            #[cfg(feature = "http")]
+            Spec::Ollama(model) => Ok(Self::Http(Arc::new(OpenAi::ollama_from_env(model, env)?))),
             #[cfg(not(feature = "http"))]
             Spec::Anthropic(_) | Spec::OpenAi(_) | Spec::Ollama(_) => Err(Error::new(
                 ErrorKind::Config,
                 format!("{} is not built in; build with the cargo feature `http`", spec.provider()),
             )),
             Spec::Script(file) => Ok(Self::Script(Script::read(file)?)),
+            #[cfg(feature = "embedded")]
+            Spec::Embedded(file) => {
+                Ok(Self::Embedded(file.as_ref().map_or_else(Embedded::new, Embedded::from_file)))
+            }
+            #[cfg(not(feature = "embedded"))]
             Spec::Embedded(_) => Err(Error::new(
                 ErrorKind::Config,
                 "the embedded model is not built in; set ANTHROPIC_API_KEY or OPENAI_API_KEY, name another model in \
@@ -161,6 +172,8 @@ impl Provider {
             #[cfg(feature = "http")]
             Self::Http(llm) => llm,
             Self::Script(script) => script,
+            #[cfg(feature = "embedded")]
+            Self::Embedded(embedded) => embedded,
         }
     }
 }
@@ -177,8 +190,11 @@ impl Connection {
     /// # Errors
     /// [`Config`](ErrorKind::Config) when the weights cannot be had, with the ways to provide them.
     pub async fn prepare(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<()> {
-        drop(progress);
-        Ok(())
+        match &self.0.own {
+            #[cfg(feature = "embedded")]
+            Provider::Embedded(embedded) => embedded.prepare(progress).await,
+            _ => Ok(drop(progress)),
+        }
     }
 
     /// Who answers a request for `model`.

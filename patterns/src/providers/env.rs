@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 /// Where set-up is read from: the process's environment, or anything else that gives a value for a name.
 #[derive(Clone)]
-pub struct Env(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub struct Env(Arc<Lookup>);
+
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Env {
     /// The environment of the process.
@@ -20,7 +22,7 @@ impl Env {
     ///
     /// let env = Env::of(|name| (name == "ANTHROPIC_API_KEY").then(|| "a key from elsewhere".to_owned()));
     /// let llm = connect_in("anthropic:claude-opus-5-5", &env)?;
-    /// # patterns::Result::Ok(())
+    /// # Ok::<(), patterns::Error>(())
     /// ```
     pub fn of(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(lookup))

@@ -3,10 +3,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{
+    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
+};
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::failure::Failure;
 use super::secret::Secret;
@@ -49,12 +50,12 @@ pub(crate) struct Endpoint {
     url: Url,
     headers: HeaderMap,
     secrets: Vec<Secret>,
-    pub(crate) timeouts: Timeouts,
+    timeouts: Timeouts,
 }
 
 impl Endpoint {
-    /// The address `path` under `base`. `secrets` are what the headers must not give away.
-    pub(crate) fn new(base: &str, path: &str, headers: HeaderMap, secrets: Vec<Secret>) -> Result<Self> {
+    /// The address `path` under `base`.
+    pub(crate) fn new(base: &str, path: &str, headers: Headers, timeouts: Timeouts) -> Result<Self> {
         let wrong = |why: &str| {
             let message =
                 format!("the base URL is not usable: {why}; it looks like https://api.anthropic.com");
@@ -65,7 +66,8 @@ impl Endpoint {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it is neither http nor https"));
         }
-        Ok(Self { client: Arc::default(), url, headers, secrets, timeouts: Timeouts::default() })
+        let Headers { map: headers, secrets } = headers;
+        Ok(Self { client: Arc::default(), url, headers, secrets, timeouts })
     }
 
     /// The host, for messages. The rest of a URL may hold a secret.
@@ -188,9 +190,11 @@ impl Answer<'_> {
         Ok(body)
     }
 
-    /// Takes what is left of a finished stream if it is here already, so that the connection can be used again.
-    pub(crate) fn drain(&mut self) {
-        let _ = self.response.chunk().now_or_never();
+    /// Takes the end of a finished stream, which is on its way or not worth waiting for, so that the connection can be
+    /// used again.
+    pub(crate) async fn drain(&mut self) {
+        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+        let _ = timeout(Duration::from_millis(20), rest).await;
     }
 
     /// The error for a 2xx response that is not what the API promises.
@@ -202,10 +206,25 @@ impl Answer<'_> {
         self.describe(Error::new(ErrorKind::Protocol, message), body)
     }
 
-    /// The error for a failure that came with, or in the middle of, a 2xx response.
-    pub(crate) fn failed(&self, failure: Failure) -> Error {
-        let error = failure.into_error(None, self.endpoint.host());
-        self.describe(error, &[])
+    /// The error for a body that was to be JSON.
+    pub(crate) fn not_json(&self, body: &[u8], error: serde_json::Error) -> Error {
+        let what = match body.trim_ascii_start() {
+            [] => "an empty body",
+            [b'<', ..] => "HTML",
+            _ => "broken JSON",
+        };
+        self.malformed(what, body).with_source(error)
+    }
+
+    /// The error for a failure that came as, or in the middle of, a 2xx response.
+    pub(crate) fn failed(&self, body: &[u8]) -> Error {
+        self.describe(self.failure(body).into_error(None, self.endpoint.host()), body)
+    }
+
+    /// What the service says, should it have echoed a secret without it.
+    fn failure(&self, body: &[u8]) -> Failure {
+        let failure = Failure::read(body);
+        Failure { message: failure.message.map(|message| self.endpoint.scrub(&message)), ..failure }
     }
 
     /// Adds the request's id and an excerpt of the body.
@@ -228,9 +247,7 @@ impl Answer<'_> {
         let mut error = if status.is_redirection() {
             self.redirected(status)
         } else {
-            let mut failure = Failure::read(&body);
-            failure.message = failure.message.map(|message| self.endpoint.scrub(&message));
-            failure.into_error(Some(status.as_u16()), self.endpoint.host())
+            self.failure(&body).into_error(Some(status.as_u16()), self.endpoint.host())
         };
         if let Some(wait) = retry_after(self.response.headers()) {
             error = error.with_retry_after(wait);
@@ -294,14 +311,55 @@ fn unusable_tls(error: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Config, message)
 }
 
-/// A header's value that is not shown.
-pub(crate) fn sensitive(value: &str) -> Result<HeaderValue> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| {
-        Error::new(
-            ErrorKind::Config,
-            "a key holds a character that no header may have; was it copied with a line break?",
-        )
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
+/// The headers of every call, and what of them must not be shown.
+pub(super) struct Headers {
+    map: HeaderMap,
+    secrets: Vec<Secret>,
+}
+
+impl Headers {
+    pub(super) fn new() -> Self {
+        let json = HeaderValue::from_static("application/json");
+        let mut map = HeaderMap::new();
+        map.insert(CONTENT_TYPE, json.clone());
+        map.insert(ACCEPT, json);
+        map.insert(USER_AGENT, HeaderValue::from_static(concat!("patterns/", env!("CARGO_PKG_VERSION"))));
+        Self { map, secrets: Vec::new() }
+    }
+
+    /// Adds a header, in place of one of the same name. The value is not shown.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let wrong = |what: String| Error::new(ErrorKind::Config, what);
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| wrong(format!("`{name}` cannot be the name of a header")))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| wrong(format!("the value of `{name}` holds a character that no header may have")))?;
+        value.set_sensitive(true);
+        self.map.insert(key, value);
+        Ok(())
+    }
+
+    /// Adds a header whose value is a secret.
+    pub(super) fn secret(&mut self, name: &str, prefix: &str, secret: Secret) -> Result<()> {
+        self.set(name, &format!("{prefix}{}", secret.expose()))?;
+        self.secrets.push(secret);
+        Ok(())
+    }
+
+    /// Adds the caller's own headers, any of which may hold a secret.
+    pub(super) fn own(&mut self, headers: Vec<(String, Secret)>) -> Result<()> {
+        for (name, value) in headers {
+            self.set(&name, value.expose())?;
+            let bare = value.expose().strip_prefix("Bearer ").unwrap_or(value.expose());
+            // what is shorter is no key, and would be found in every text
+            if bare.len() >= 12 {
+                self.secrets.push(Secret::new(bare));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.map.get(name)?.to_str().ok()
+    }
 }

@@ -21,6 +21,12 @@ pub(super) fn label_schema(one_of: &OneOf) -> Value {
     })
 }
 
+/// The system prompt with the labels: what they stand for, if a schema says how to answer, or else how to answer too.
+pub(super) fn system_with_labels(system: &str, one_of: &OneOf, by_schema: bool) -> String {
+    let labels = if by_schema { one_of.menu() } else { one_of.envelope() };
+    if system.is_empty() { labels } else { format!("{system}\n\n{labels}") }
+}
+
 /// The choice in a reply that follows the schema; nothing when it does not, as a cut or refused one.
 pub(super) fn choice_of(text: &str, one_of: &OneOf) -> Option<Choice> {
     if !text.trim_start().starts_with('{') {

@@ -13,12 +13,21 @@
 #[cfg(feature = "http")]
 pub mod anthropic;
 mod connection;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod env;
 #[cfg(feature = "http")]
 mod failure;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
 mod labels;
+#[cfg(feature = "http")]
+mod object;
+#[cfg(feature = "http")]
+pub mod openai;
+#[cfg(feature = "http")]
+mod receive;
 mod script;
 mod secret;
 mod spec;
@@ -28,21 +37,19 @@ mod sse;
 #[cfg(feature = "http")]
 pub use anthropic::Anthropic;
 pub use connection::{Connection, Progress, Why, connect, connect_default, connect_default_in, connect_in};
+#[cfg(feature = "embedded")]
+pub use embedded::Embedded;
 pub use env::Env;
 #[cfg(feature = "http")]
 pub use http::Timeouts;
+#[cfg(feature = "http")]
+pub use openai::OpenAi;
 pub use script::Script;
 pub use secret::Secret;
-
-#[cfg(feature = "http")]
-use labels::{choice_of, label_schema, tool_bytes};
 
 use crate::error::ErrorKind;
 #[cfg(feature = "http")]
 use crate::error::{Error, Result};
-
-#[cfg(feature = "http")]
-const USER_AGENT: &str = concat!("patterns/", env!("CARGO_PKG_VERSION"));
 
 /// The kind of error that an HTTP status stands for.
 fn kind_of_status(status: u16) -> ErrorKind {
@@ -79,4 +86,25 @@ fn bare_model<'r>(asked: Option<&'r str>, provider: &str, own: &'r str) -> Resul
 #[cfg(feature = "http")]
 fn full_model(asked: Option<&str>, provider: &str, own: &str) -> Option<String> {
     bare_model(asked, provider, own).ok().map(|model| format!("{provider}:{model}"))
+}
+
+/// The model that a service says has answered, or else the one that was asked, as `provider:model`.
+#[cfg(feature = "http")]
+fn answered_by(provider: &str, said: &str, asked: &str) -> String {
+    format!("{provider}:{}", if said.is_empty() { asked } else { said })
+}
+
+/// From this `max_tokens` on, a reply may take longer than the ten minutes that a call without streaming may:
+/// 3,600 s × `max_tokens` / 128,000 > 600 s, the rule of the official SDKs.
+#[cfg(feature = "http")]
+const STREAM_FROM: u32 = 21_334;
+
+/// A request's body, which is about `size` bytes long.
+#[cfg(feature = "http")]
+fn write_json(body: &impl serde::Serialize, size: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(size);
+    serde_json::to_writer(&mut bytes, body).map_err(|error| {
+        Error::new(ErrorKind::InvalidRequest, "the request cannot be written as JSON").with_source(error)
+    })?;
+    Ok(bytes)
 }

@@ -312,3 +312,163 @@ impl fmt::Debug for Script {
         f.debug_struct("Script").field("name", &self.name).field("unused", &self.unused()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+    use crate::llm::{OnText, OneOf};
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, path, yes) in [
+            ("route", "route", true),
+            ("route", "route/billing", false),
+            ("route*", "route/billing", true),
+            ("*/judge", "refine/draft 2/judge", true),
+            ("*/judge", "judge", false),
+            ("*judge", "judge", true),
+            ("refine/*/judge", "refine/draft 1/judge", true),
+            ("refine/*/judge", "refine/judge", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*ba", "aba", true),
+            ("ab*ba", "aba", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(matches(pattern, path), yes, "{pattern} {path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_request_decides_and_not_the_order_of_calls() {
+        let script = || {
+            Script::parse(
+                r#"
+                # the two branches run side by side
+                {"path": "sections/customers", "reply": "c"}
+                {"path": "sections/*", "text": "staff", "reply": "s"}
+                {"path": "sections/*", "reply": "other"}
+                "#,
+            )
+            .unwrap()
+        };
+        let call = |path: &str, text: &str| Request { path: path.into(), ..Request::new(text) };
+        let calls = [
+            call("sections/staff", "the staff"),
+            call("sections/customers", "the staff's customers"),
+            call("sections/press", "the press"),
+        ];
+        let answers = async |script: &Script, order: [usize; 3]| {
+            let calls = order.map(|n| script.call(calls[n].clone()));
+            let replies = join_all(calls).await;
+            let mut texts: Vec<_> = order
+                .into_iter()
+                .zip(replies.into_iter().map(|reply| reply.unwrap().text().into_owned()))
+                .collect();
+            texts.sort();
+            texts
+        };
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let script = script();
+            let texts = answers(&script, order).await;
+            assert_eq!(texts, [(0, "s".into()), (1, "c".into()), (2, "other".into())]);
+            assert!(script.unused().is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_no_line_answers_shows_itself_and_what_is_left() {
+        let script = Script::parse(
+            "{\"path\": \"route\", \"reply\": \"a\"}\n\n{\"text\": \"refund\", \"reply\": \"b\", \"repeat\": true}",
+        )
+        .unwrap();
+        let request = Request { path: "route/bug".into(), ..Request::new("It\ncrashes") };
+        let error = script.call(request).await.unwrap_err();
+        assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Unscripted, false));
+        assert_eq!(error.path().as_str(), "route/bug");
+        for part in ["`route/bug`", "\"It crashes\"", "line 1 (path route), line 3 (text \"refund\")"] {
+            assert!(error.message().contains(part), "{error}");
+        }
+        script.ask("refund").await.unwrap();
+        script.ask("refund again").await.unwrap();
+        assert_eq!(script.clone().unused(), ["line 1 (path route)"]);
+        let error = Script::replies(["a"; 0]).ask("x").await.unwrap_err();
+        assert!(error.message().ends_with("none is left"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn replies_are_given_in_order_once() {
+        let script = Script::replies(["a", "b"]);
+        assert_eq!(script.ask("x").await.unwrap(), "a");
+        assert_eq!(script.ask("x").await.unwrap(), "b");
+        assert_eq!(script.ask("x").await.unwrap_err().kind(), ErrorKind::Unscripted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_can_say_all_that_a_model_can() {
+        let script = Script::parse(
+            r#"
+            {"text": "1", "content": [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "t", "name": "n", "input": {}}]}
+            {"text": "2", "reply": "cut", "stop": "max_tokens", "usage": {"input_tokens": 4, "output_tokens": 2}}
+            {"text": "3", "error": {"status": 529, "retry_after": 1.5}}
+            {"text": "4", "error": {"kind": "connection", "message": "gone"}}
+            {"text": "5", "reply": "slow reply", "delay": 2000}
+            {"text": "6", "reply": "no", "stop": "refusal"}
+            "#,
+        )
+        .unwrap();
+        let call = |text: &str| script.call(Request::new(text));
+        assert_eq!(call("1").await.unwrap().stop, Stop::ToolUse);
+        let cut = call("2").await.unwrap();
+        assert_eq!(
+            (cut.stop, cut.usage.total_tokens(), cut.model.as_str()),
+            (Stop::MaxTokens, 6, "script:script")
+        );
+        let busy = call("3").await.unwrap_err();
+        assert_eq!((busy.kind(), busy.status()), (ErrorKind::Overloaded, Some(529)));
+        assert_eq!(busy.retry_after(), Some(Duration::from_millis(1_500)));
+        let gone = call("4").await.unwrap_err();
+        assert_eq!((gone.kind(), gone.message(), gone.is_transient()), (ErrorKind::Connection, "gone", true));
+
+        let pieces = Arc::<Mutex<Vec<String>>>::default();
+        let heard = Arc::clone(&pieces);
+        let on_text = OnText::new(move |piece: &str| heard.lock().unwrap().push(piece.to_owned()));
+        let before = tokio::time::Instant::now();
+        script.call(Request { on_text: Some(on_text), ..Request::new("5") }).await.unwrap();
+        assert_eq!(before.elapsed(), Duration::from_secs(2));
+        assert_eq!(*pieces.lock().unwrap(), ["slow ", "reply"]);
+        assert_eq!(script.ask("6").await.unwrap_err().kind(), ErrorKind::Refused);
+    }
+
+    #[tokio::test]
+    async fn a_label_alone_is_a_choice() {
+        let script = Script::replies(["Billing", "perhaps billing"]);
+        let request = Request::new("x").expect(Expect::OneOf(OneOf::new(["billing", "bug"])));
+        let choice = script.call(request.clone()).await.unwrap().choice.unwrap();
+        assert_eq!(choice.label, "billing");
+        assert_eq!(script.call(request).await.unwrap().choice, None);
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_is_named() {
+        for (line, says) in [
+            ("{", "EOF"),
+            (r#"{"repyl": "x"}"#, "repyl"),
+            (r#"{"path": "x"}"#, "it needs one of"),
+            (r#"{"reply": "x", "error": {"status": 500}}"#, "it needs one of"),
+            (r#"{"error": {"message": "x"}}"#, "needs a `kind` or a `status`"),
+            (r#"{"error": {"kind": "overload"}}"#, "there are config, "),
+            (r#"{"content": [{"type": "text"}]}"#, "text"),
+        ] {
+            let error = Script::parse(&format!("\n{line}\n")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(
+                error.message().starts_with("line 2 of the script") && error.message().contains(says),
+                "{error}"
+            );
+        }
+    }
+}

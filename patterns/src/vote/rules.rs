@@ -190,3 +190,152 @@ impl<'a> Count<'a> {
         known && unknown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+    /// One kind of vote.
+    #[derive(Clone, Debug)]
+    struct Kind {
+        rule: Rule,
+        tie: Option<Tie>,
+        quorum: usize,
+        weights: Vec<u64>,
+        labels: usize,
+        open: bool,
+    }
+
+    impl Kind {
+        fn count(&self) -> Count<'_> {
+            let labels = (!self.open).then_some(&NAMES[..self.labels]);
+            Count::new(self.rule, self.tie.as_ref(), self.quorum, labels, &self.weights)
+        }
+
+        /// The winner when everybody was heard, as plainly as it can be said.
+        fn full_count(&self, cast: &[Option<usize>]) -> Option<usize> {
+            if let Rule::AheadBy(k) = self.rule {
+                return (1..=cast.len()).find_map(|n| {
+                    let (votes, ballots) = self.votes(&cast[..n]);
+                    let leads = |a: usize| (0..self.labels).all(|b| a == b || votes[a] >= votes[b] + k);
+                    (0..self.labels).find(|a| ballots >= self.quorum && votes[*a] >= k && leads(*a))
+                });
+            }
+            let (votes, ballots) = self.votes(cast);
+            let top = *votes.iter().max()?;
+            if ballots < self.quorum || top == 0 {
+                return None;
+            }
+            let tied: Vec<usize> = (0..self.labels).filter(|a| votes[*a] == top).collect();
+            match self.rule {
+                Rule::Needing(k) if top < k => return None,
+                Rule::Unanimous if votes.iter().sum::<u64>() > top => return None,
+                _ => {}
+            }
+            match (&tied[..], &self.tie) {
+                ([one], _) => Some(*one),
+                (_, None) => None,
+                (_, Some(Tie::Declared)) => tied.first().copied(),
+                (_, Some(Tie::Arrival)) => cast.iter().flatten().copied().find(|label| tied.contains(label)),
+                (_, Some(Tie::To(name))) => tied.into_iter().find(|label| NAMES[*label] == name),
+            }
+        }
+
+        fn votes(&self, cast: &[Option<usize>]) -> (Vec<u64>, usize) {
+            let mut votes = vec![0; self.labels];
+            for (label, weight) in cast.iter().zip(&self.weights) {
+                if let Some(label) = label {
+                    votes[*label] += weight;
+                }
+            }
+            (votes, cast.iter().flatten().count())
+        }
+
+        /// Every winner that is possible once `cast` was heard; until the count is decided, checks that it is decided
+        /// exactly when there is one such outcome, and that it is this one.
+        fn explore(&self, count: &Count<'_>, cast: &mut Vec<Option<usize>>, undecided: bool) -> u8 {
+            let decision = count.decision();
+            let mut possible = 0;
+            if cast.len() == self.weights.len() {
+                possible = bit(self.full_count(cast));
+            } else {
+                let weight = self.weights[cast.len()];
+                for label in (0..self.labels).map(Some).chain([None]) {
+                    let mut count = count.clone();
+                    count.hear(weight, label.map(|label| NAMES[label]));
+                    cast.push(label);
+                    possible |= self.explore(&count, cast, undecided && decision.is_none());
+                    cast.pop();
+                }
+            }
+            if undecided {
+                assert_eq!(
+                    decision.is_some(),
+                    possible.count_ones() == 1,
+                    "{self:?} after {cast:?}: {decision:?}"
+                );
+                if let Some(decision) = decision {
+                    let name = decision.ok().map(|place| count.standings[place].key.as_str());
+                    let winner = name.and_then(|name| NAMES.iter().position(|known| *known == name));
+                    assert_eq!(bit(winner), possible, "{self:?} after {cast:?}");
+                }
+            }
+            possible
+        }
+    }
+
+    fn bit(winner: Option<usize>) -> u8 {
+        1 << winner.map_or(0, |winner| winner + 1)
+    }
+
+    fn check(weights: &[u64], labels: usize, open: bool, ties: &[Option<Tie>]) {
+        let total: u64 = weights.iter().sum();
+        let mut rules = vec![Rule::Plurality, Rule::Unanimous];
+        rules.extend((1..=total).map(Rule::Needing));
+        rules.extend((1..=total.min(4)).map(Rule::AheadBy));
+        let n = weights.len();
+        for rule in rules {
+            for tie in ties {
+                let mut quorums = vec![1, n / 2 + 1, n];
+                quorums.dedup();
+                for quorum in quorums {
+                    let kind =
+                        Kind { rule, tie: tie.clone(), quorum, weights: weights.to_vec(), labels, open };
+                    kind.explore(&kind.count(), &mut Vec::new(), true);
+                }
+            }
+        }
+    }
+
+    fn ties(declared: bool) -> Vec<Option<Tie>> {
+        let mut ties = vec![None, Some(Tie::Arrival), Some(Tie::To("b".into()))];
+        ties.extend(declared.then_some(Some(Tie::Declared)));
+        ties
+    }
+
+    #[test]
+    fn a_vote_is_decided_exactly_when_no_completion_changes_its_outcome() {
+        for n in 1..=7 {
+            check(&vec![1; n], 3, false, &ties(true));
+        }
+    }
+
+    #[test]
+    fn so_is_a_weighted_vote_in_whatever_order_the_weights_come() {
+        for weights in
+            [&[3, 1, 1][..], &[1, 1, 3], &[2, 2, 1, 1], &[1, 2, 4], &[4, 1, 2, 1], &[1, 3, 1, 2, 2]]
+        {
+            check(weights, 3, false, &ties(true));
+        }
+    }
+
+    #[test]
+    fn so_is_a_vote_on_labels_that_nobody_has_declared() {
+        for n in 1..=4 {
+            check(&vec![1; n], n + 1, true, &ties(false));
+        }
+        check(&[2, 1, 1], 4, true, &ties(false));
+    }
+}

@@ -1,24 +1,24 @@
 //! The body of a request to the Messages API.
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use std::borrow::Cow;
+
+use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::json;
 
 use super::models::{Model, Thinking};
 use crate::error::{Error, ErrorKind, Result};
 use crate::llm::{DEFAULT_MAX_TOKENS, Expect, OneOf, Request, ToolChoice};
 use crate::message::{Block, Message, Role};
-use crate::providers::label_schema;
-
-/// From this `max_tokens` on, a reply may take longer than the ten minutes that a call without streaming may:
-/// 3,600 s × `max_tokens` / 128,000 > 600 s, the rule of the official SDKs.
-pub(super) const STREAM_FROM: u32 = 21_334;
+use crate::providers::labels::{label_schema, system_with_labels, tool_bytes};
+use crate::providers::object::Object;
+use crate::providers::{STREAM_FROM, write_json};
 
 /// A body ready to be written. The order of its keys never changes.
 pub(super) struct Body<'r> {
     request: &'r Request,
     model_id: &'r str,
     model: &'static Model,
-    pub(super) max_tokens: u32,
+    max_tokens: u32,
     pub(super) stream: bool,
     /// The labels to choose from, and whether the model can be held to a schema.
     one_of: Option<(&'r OneOf, bool)>,
@@ -48,11 +48,7 @@ impl<'r> Body<'r> {
     }
 
     pub(super) fn to_json(&self) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(512 + self.prompt_bytes());
-        serde_json::to_writer(&mut bytes, self).map_err(|error| {
-            Error::new(ErrorKind::InvalidRequest, "the request cannot be written as JSON").with_source(error)
-        })?;
-        Ok(bytes)
+        write_json(self, 512 + self.prompt_bytes())
     }
 
     /// Refuses what the model is known to refuse, with a better word than HTTP 400.
@@ -121,19 +117,16 @@ impl<'r> Body<'r> {
     }
 
     fn system_bytes(&self) -> usize {
-        let tools = self.request.tools.iter().map(crate::providers::tool_bytes).sum::<usize>();
+        let tools = self.request.tools.iter().map(tool_bytes).sum::<usize>();
         self.request.system.len() + tools
     }
 
     /// The system prompt, with what tells the model to choose.
-    fn system(&self) -> String {
-        let system = &self.request.system;
-        let choose = match self.one_of {
-            Some((one_of, true)) => one_of.menu(),
-            Some((one_of, false)) => one_of.envelope(),
-            None => return system.clone(),
-        };
-        if system.is_empty() { choose } else { format!("{system}\n\n{choose}") }
+    fn system(&self) -> Cow<'_, str> {
+        match self.one_of {
+            Some((one_of, by_schema)) => system_with_labels(&self.request.system, one_of, by_schema).into(),
+            None => self.request.system.as_str().into(),
+        }
     }
 
     fn output_config(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
@@ -167,62 +160,37 @@ impl<'r> Body<'r> {
     }
 }
 
-/// What [`Body`] writes itself, or turns into a header: the caller's `extra` fields of these names replace it.
-const NOT_EXTRA: [&str; 2] = ["betas", "output_config"];
-
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (request, extra) = (self.request, &self.request.extra);
-        let mut map = to.serialize_map(None)?;
-        macro_rules! put {
-            ($key:literal, $value:expr) => {
-                if extra.is_empty() || !extra.contains_key($key) {
-                    map.serialize_entry($key, $value)?;
-                }
-            };
-        }
-        put!("model", self.model_id);
-        put!("max_tokens", &self.max_tokens);
+        let request = self.request;
+        let mut body = Object::new(to.serialize_map(None)?, &request.extra);
+        body.put("model", self.model_id)?;
+        body.put("max_tokens", &self.max_tokens)?;
         if self.stream {
-            put!("stream", &true);
+            body.put("stream", &true)?;
         }
         let (cached, system_cached) = self.cached();
         let mark = json!({"type": "ephemeral"});
-        if cached {
-            put!("cache_control", &mark);
-        }
+        body.put_if("cache_control", cached.then_some(&mark))?;
         if !request.tools.is_empty() {
-            put!("tools", &request.tools);
+            body.put("tools", &request.tools)?;
         }
-        if let Some(choice) = self.tool_choice() {
-            put!("tool_choice", &choice);
-        }
+        body.put_if("tool_choice", self.tool_choice())?;
         let system = self.system();
-        if !system.is_empty() {
-            if system_cached {
-                put!("system", &json!([{"type": "text", "text": system, "cache_control": mark}]));
-            } else {
-                put!("system", &system);
-            }
+        if system_cached && !system.is_empty() {
+            body.put("system", &json!([{"type": "text", "text": system, "cache_control": mark}]))?;
+        } else if !system.is_empty() {
+            body.put("system", &*system)?;
         }
-        put!("messages", &Messages(&request.messages));
+        body.put("messages", &Messages(&request.messages))?;
         if !request.stop_sequences.is_empty() {
-            put!("stop_sequences", &request.stop_sequences);
+            body.put("stop_sequences", &request.stop_sequences)?;
         }
+        body.put_if("temperature", request.temperature.filter(|_| self.sampling))?;
         if let Some(config) = self.output_config() {
-            map.serialize_entry("output_config", &config)?;
+            body.merged("output_config", &config)?;
         }
-        if let Some(temperature) = request.temperature
-            && self.sampling
-        {
-            put!("temperature", &temperature);
-        }
-        for (key, value) in extra {
-            if !NOT_EXTRA.contains(&key.as_str()) && !value.is_null() {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        map.end()
+        body.end(&["betas", "output_config"])
     }
 }
 

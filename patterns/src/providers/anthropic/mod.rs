@@ -6,19 +6,18 @@ mod reply;
 mod stream;
 
 use futures::future::{BoxFuture, FutureExt};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
 use self::body::Body;
 pub use self::models::{Model, Thinking};
 use self::reply::Wire;
 use self::stream::Assembly;
 use super::env::Env;
-use super::failure::Failure;
-use super::http::{Answer, Endpoint, Timeouts, sensitive};
+use super::http::{Answer, Endpoint, Headers, Timeouts};
+use super::receive::receive;
 use super::secret::Secret;
-use super::{bare_model, choice_of};
+use super::{answered_by, bare_model, full_model};
 use crate::error::{Error, ErrorKind, Result};
-use crate::llm::{Expect, Llm, Request};
+use crate::llm::{Llm, Request};
 use crate::reply::Reply;
 
 /// The version of the API that is asked for by default.
@@ -154,38 +153,17 @@ impl AnthropicBuilder {
     /// # Errors
     /// [`Config`](ErrorKind::Config) for an unusable address, header or key.
     pub fn build(self) -> Result<Anthropic> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(super::USER_AGENT));
-        headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
-        let mut secrets = Vec::new();
+        let mut headers = Headers::new();
+        headers.set("anthropic-version", VERSION)?;
         let own_auth = self.headers.iter().any(|(name, _)| is_auth(name));
-        if let Some((key, auth)) = self.key.filter(|_| !own_auth) {
-            match auth {
-                Auth::Bearer => {
-                    headers.insert(AUTHORIZATION, sensitive(&format!("Bearer {}", key.expose()))?)
-                }
-                Auth::ApiKey => {
-                    headers.insert(HeaderName::from_static("x-api-key"), sensitive(key.expose())?)
-                }
-            };
-            secrets.push(key);
+        match self.key.filter(|_| !own_auth) {
+            Some((key, Auth::Bearer)) => headers.secret("authorization", "Bearer ", key)?,
+            Some((key, Auth::ApiKey)) => headers.secret("x-api-key", "", key)?,
+            None => {}
         }
-        for (name, value) in self.headers {
-            let header = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| Error::new(ErrorKind::Config, format!("`{name}` is no name of a header")))?;
-            headers.insert(header, sensitive(value.expose())?);
-            let bare = value.expose().strip_prefix("Bearer ").unwrap_or(value.expose());
-            // a short value is no key, and would be found everywhere
-            if bare.len() >= 8 && name != "anthropic-version" {
-                secrets.push(Secret::new(bare));
-            }
-        }
-        let version = headers.get("anthropic-version").and_then(|value| value.to_str().ok());
-        let version = version.unwrap_or(VERSION).to_owned();
-        let mut endpoint = Endpoint::new(&self.base_url, "/v1/messages", headers, secrets)?;
-        endpoint.timeouts = self.timeouts;
+        headers.own(self.headers)?;
+        let version = headers.get("anthropic-version").unwrap_or(VERSION).to_owned();
+        let endpoint = Endpoint::new(&self.base_url, "/v1/messages", headers, self.timeouts)?;
         Ok(Anthropic { endpoint, model: self.model, version })
     }
 }
@@ -194,42 +172,18 @@ impl Anthropic {
     async fn attempt(&self, request: &Request, model: &str) -> Result<Reply> {
         let body = Body::new(request, model, &self.version)?;
         let betas = request.extra.get("betas").map(betas).transpose()?;
-        let mut answer = self.endpoint.post(body.to_json()?, body.stream, betas.as_deref()).await?;
-        let mut reply = if answer.is_event_stream() {
-            let mut assembly = Assembly::new(request.on_text.as_ref());
-            match assembly.read(&mut answer).await {
-                Ok(reply) => reply,
-                Err(error) => return Err(assembly.describe(error)),
-            }
-        } else {
-            let bytes = answer.body().await?;
-            let reply = read(&answer, &bytes)?;
-            if let Some(on_text) = &request.on_text {
-                on_text.hear(&reply.text());
-            }
-            reply
-        };
-        let answered_by = if reply.model.is_empty() { model } else { &reply.model };
-        reply.model = format!("anthropic:{answered_by}");
-        if let Expect::OneOf(one_of) = &request.expect {
-            reply.choice = choice_of(&reply.text(), one_of);
-        }
+        let answer = self.endpoint.post(body.to_json()?, body.stream, betas.as_deref()).await?;
+        let mut reply = receive(answer, request, Assembly::new(request.on_text.as_ref()), read).await?;
+        reply.model = answered_by("anthropic", &reply.model, model);
         Ok(reply)
     }
 }
 
 /// Reads a reply that came as one body.
 fn read(answer: &Answer<'_>, body: &[u8]) -> Result<Reply> {
-    let wire = match serde_json::from_slice::<Wire>(body) {
-        Ok(wire) => wire,
-        Err(_) if body.iter().all(u8::is_ascii_whitespace) => {
-            return Err(answer.malformed("an empty body", body));
-        }
-        Err(_) if body.trim_ascii_start().starts_with(b"<") => return Err(answer.malformed("HTML", body)),
-        Err(error) => return Err(answer.malformed("broken JSON", body).with_source(error)),
-    };
+    let wire: Wire = serde_json::from_slice(body).map_err(|error| answer.not_json(body, error))?;
     if wire.r#type.as_deref() == Some("error") {
-        return Err(answer.failed(Failure::read(body)));
+        return Err(answer.failed(body));
     }
     let usage = wire.usage.unwrap_or_default().into();
     let (Some(content), Some(reason)) = (wire.content, wire.stop_reason) else {
@@ -276,7 +230,7 @@ impl Llm for Anthropic {
     }
 
     fn model(&self, request: &Request) -> Option<String> {
-        super::full_model(request.model.as_deref(), "anthropic", &self.model)
+        full_model(request.model.as_deref(), "anthropic", &self.model)
     }
 }
 

@@ -122,7 +122,7 @@ impl Model {
 
     /// The effort to send: the wanted one, or the next lower one that the model knows.
     pub(crate) fn effort(&self, wanted: Effort) -> Option<Effort> {
-        self.efforts.iter().copied().filter(|known| rank(*known) <= rank(wanted)).next_back()
+        self.efforts.iter().copied().rfind(|known| rank(*known) <= rank(wanted))
     }
 }
 

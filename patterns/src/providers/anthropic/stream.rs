@@ -9,9 +9,8 @@ use super::reply::{self, StopDetails, WireUsage};
 use crate::error::{Error, Result};
 use crate::llm::OnText;
 use crate::message::Block;
-use crate::providers::failure::Failure;
 use crate::providers::http::Answer;
-use crate::providers::sse::Events;
+use crate::providers::receive;
 use crate::reply::{Reply, Stop};
 
 /// The reply so far.
@@ -72,31 +71,9 @@ impl<'r> Assembly<'r> {
     pub(super) fn new(on_text: Option<&'r OnText>) -> Self {
         Self { on_text, ..Self::default() }
     }
+}
 
-    /// Reads to the end of the message.
-    pub(super) async fn read(&mut self, answer: &mut Answer<'_>) -> Result<Reply> {
-        let mut events = Events::default();
-        while !self.ended {
-            let Some(bytes) = answer.chunk().await? else {
-                let error = answer.malformed("a stream that ends without `message_stop`", &[]);
-                return Err(error.with_transient(true));
-            };
-            if !events.push(&bytes) {
-                return Err(answer.malformed("an event without an end", &[]));
-            }
-            while let Some(data) = events.next() {
-                self.hear(answer, &data)?;
-            }
-        }
-        answer.drain();
-        self.finish(answer)
-    }
-
-    /// Adds what is known of the reply to the error that ended it.
-    pub(super) fn describe(self, error: Error) -> Error {
-        error.with_partial(self.text).with_usage(self.usage.into())
-    }
-
+impl receive::Assembly for Assembly<'_> {
     fn hear(&mut self, answer: &Answer<'_>, data: &[u8]) -> Result<()> {
         let broken = |error: serde_json::Error| {
             answer.malformed("a broken event in its stream", data).with_source(error).with_transient(true)
@@ -148,14 +125,26 @@ impl<'r> Assembly<'r> {
                 }
             }
             "message_stop" => self.ended = true,
-            "error" => return Err(answer.failed(Failure::read(data))),
+            "error" => return Err(answer.failed(data)),
             // pings, and events that are new
             _ => {}
         }
         Ok(())
     }
 
+    fn ended(&self) -> bool {
+        self.ended
+    }
+
+    fn describe(self, error: Error) -> Error {
+        error.with_partial(self.text).with_usage(self.usage.into())
+    }
+
     fn finish(&mut self, answer: &Answer<'_>) -> Result<Reply> {
+        if !self.ended {
+            let error = answer.malformed("a stream that ends without `message_stop`", &[]);
+            return Err(error.with_transient(true));
+        }
         let Some(stop) = self.stop.take() else {
             return Err(answer.malformed("a stream without a stop reason", &[]));
         };
@@ -238,8 +227,9 @@ impl Building {
 
     /// The block, or what is wrong with it.
     fn finish(mut self) -> Result<Block, &'static str> {
-        if !self.stopped {
-            return Err("a block without an end");
+        let is_call = self.fields.get("input").is_some();
+        if is_call && !self.stopped {
+            return Err("a tool call without an end");
         }
         let unwritable = |_| "a block that cannot be written";
         for (name, text) in [("text", self.text), ("thinking", self.thinking)] {

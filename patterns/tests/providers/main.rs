@@ -1,0 +1,11 @@
+//! The providers against a server of our own that can do everything wrong.
+#![cfg(feature = "http")]
+
+mod anthropic;
+mod captures;
+mod connections;
+mod faults;
+mod openai;
+mod secrets;
+mod server;
+mod streams;
