@@ -16,15 +16,26 @@ fn main() {
 const LONG: usize = 200_000;
 
 /// The replies by name.
-const REPLIES: [&str; 9] =
-    ["typical 1 kB", "typical 200 kB", "< runs", "open tags", "</think>", "newlines", "bullets", "backticks", "attributes"];
+const REPLIES: [&str; 9] = [
+    "typical 1 kB",
+    "typical 200 kB",
+    "< runs",
+    "open tags",
+    "</think>",
+    "newlines",
+    "bullets",
+    "backticks",
+    "attributes",
+];
 
 fn reply(name: &str, tag: &str) -> String {
     let paragraph = "The order of 12 May was charged twice, because the form was sent again after a timeout. \
         A check like `if paid && total > 0` would have caught it.\n\n- <b>Refund</b> the second charge\n- Tell the customer\n\n";
     let body = |length: usize| paragraph.repeat(length / paragraph.len() + 1)[..length].replace('\u{0}', " ");
     let around = |content: String| {
-        format!("<think>\nA double charge.\n</think>\n<answer>\n{content}</answer>\n<label>billing</label>\n<gate>ok</gate>\n")
+        format!(
+            "<think>\nA double charge.\n</think>\n<answer>\n{content}</answer>\n<label>billing</label>\n<gate>ok</gate>\n"
+        )
     };
     match name {
         "typical 1 kB" => around(body(900)),
@@ -57,7 +68,9 @@ fn tags(bencher: Bencher, name: &str) {
 
 #[divan::bench(args = REPLIES)]
 fn label(bencher: Bencher, name: &str) {
-    bench(bencher, name, "label", |reply| drop(black_box(answer::label(reply, &["billing", "technical", "other"]))));
+    bench(bencher, name, "label", |reply| {
+        drop(black_box(answer::label(reply, &["billing", "technical", "other"])))
+    });
 }
 
 #[divan::bench(args = REPLIES)]

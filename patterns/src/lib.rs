@@ -53,6 +53,8 @@ pub use route::{How, Route, Routed, Rule, route};
 pub use sections::{ForEach, Sections, for_each, sections};
 pub use shape::{Calls, Shape};
 pub use step::{Step, StepWith, step, step_with};
+#[cfg(feature = "mcp")]
+pub use tools::Mcp;
 #[cfg(feature = "tools")]
 pub use tools::{Citation, ListFiles, ReadFile, Repository, Search};
 pub use tools::{Tool, tool};

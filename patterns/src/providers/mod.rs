@@ -42,6 +42,8 @@ pub use embedded::Embedded;
 pub use env::Env;
 #[cfg(feature = "http")]
 pub use http::Timeouts;
+#[cfg(feature = "mcp")]
+pub(crate) use http::client as http_client;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
 pub use script::Script;

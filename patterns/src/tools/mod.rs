@@ -1,5 +1,7 @@
 //! Tools: what a model in the [agent loop](crate::agent) may call, and this program runs.
 
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg(feature = "tools")]
 mod repository;
 mod schema;
@@ -14,6 +16,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+#[cfg(feature = "mcp")]
+pub use self::mcp::Mcp;
 #[cfg(feature = "tools")]
 pub use self::repository::{Citation, ListFiles, ReadFile, Repository, Search};
 pub(crate) use self::schema::{Arguments, Limits};
