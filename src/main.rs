@@ -1,5 +1,6 @@
 //! The program `patterns`: arguments, progress, output, exit codes. What a pattern does is in the library.
 
+mod agent;
 mod args;
 mod builtin;
 mod exit;
@@ -8,6 +9,7 @@ mod look;
 mod model;
 mod progress;
 mod run;
+mod selftest;
 mod terminal;
 
 use std::process::ExitCode;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
 
 async fn start(command: Command) -> Exit {
     let result = match &command {
+        Command::Agent(args) if args.selftest => selftest::run().await,
+        Command::Agent(args) => agent::run(args).await,
         Command::Check(args) => look::check(args),
         Command::New(args) => look::new(args),
         Command::Run(args) => run::file(args).await,

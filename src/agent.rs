@@ -1,0 +1,155 @@
+//! `patterns agent`: a question about a folder, answered by looking into it.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use patterns::layers::{self, Limit, Meter, Observe};
+use patterns::{
+    Agent, Error, ErrorKind, Event, Finish, Flow, Llm, Mcp, Path, Repository, Request, Result, Usage, agent,
+};
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::exit::Exit;
+use crate::model;
+use crate::progress::Progress;
+use crate::terminal::{ask, complain, print, say, warn, whisper};
+
+const SYSTEM: &str = "You answer questions about the files of one folder, which you can read and not change. Look before you \
+    answer: search for the names in question, then read the lines that matter. Cite every claim as path:line with the \
+    numbers that search and read_file show, as in src/main.rs:12. Nothing found is a finding, too: say what you looked for \
+    and did not find. Never guess.";
+
+const JUDGE: &str = "The answer answers the question, and the lines in <evidence>, which are those that it cites, support \
+    every claim in it.";
+
+pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
+    let how = &args.how;
+    let progress = Progress::new(how.quiet);
+    let agent = build(args, &progress).await?;
+    if how.dry_run {
+        print(&agent.shape().to_string())?;
+        return Ok(Exit::Done);
+    }
+    let question = args.question.as_deref().unwrap_or_default();
+    let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
+    let meter = Meter::default();
+    let llm = layers::standard(
+        connection,
+        layers::Options {
+            observe: Some(Observe::new(listen(progress.clone(), how.quiet))),
+            meter: meter.clone(),
+            limit: Some(Limit::at_most(how.at_once as usize)),
+            ..layers::Options::default()
+        },
+    );
+
+    let started = Instant::now();
+    progress.start();
+    let result = tokio::select! {
+        result = agent.run(&llm, question) => result,
+        _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+    };
+    progress.end();
+
+    let done = result?;
+    let seconds = started.elapsed().as_secs_f64();
+    let accepted = done.verdict.as_ref().is_none_or(|verdict| verdict.accepted);
+    let answered = done.why == Finish::Answered;
+    if how.json {
+        let model = llm.model(&Request::default()).unwrap_or_default();
+        let total = meter.total();
+        print(&format!(
+            "{:#}",
+            json!({ "agent": done, "model": model, "meter": total, "seconds": seconds })
+        ))?;
+    } else if answered {
+        print(&done.text)?;
+    } else if !done.text.trim().is_empty() {
+        whisper(&format!("what there was:\n{}", done.text.trim_end()));
+    }
+    for denied in &done.denied {
+        say(&format!("not run: {}: {}", denied.call, denied.reason));
+    }
+    let exit = match &done.why {
+        Finish::Answered if accepted => Exit::Done,
+        Finish::Answered => {
+            warn(done.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str()));
+            Exit::Degraded
+        }
+        Finish::Turns => {
+            let turns = args.max_turns;
+            say(&format!(
+                "Agent stopped: no final answer after max_turns={turns}; raise --max-turns or ask a narrower question"
+            ));
+            Exit::Capped
+        }
+        Finish::Failed { kind, reason } => {
+            complain(reason);
+            Exit::of(&Error::new(*kind, reason))
+        }
+        _ => Exit::Failed,
+    };
+    if !how.quiet {
+        whisper(&format!("{}, {seconds:.1} s", meter.total()));
+    }
+    Ok(exit)
+}
+
+async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>> {
+    let repository = Repository::open(&args.root).map_err(|error| {
+        Error::new(ErrorKind::Config, format!("{}; name another --root", error.message()))
+    })?;
+    let mut agent = agent(SYSTEM)
+        .with_all(repository.tools())
+        .turns(args.max_turns as usize)
+        .until(repository.citations_exist())
+        .ask({
+            let progress = progress.clone();
+            move |question| ask(question, progress.clone())
+        });
+    if args.judge {
+        agent = agent.until(JUDGE).evidence(move |answer| repository.cited_lines(answer));
+    }
+    for server in &args.mcp {
+        agent = agent.with_all(Mcp::connect(server).await?.tools());
+    }
+    Ok(agent)
+}
+
+/// One line a turn, before its tools run.
+fn listen(progress: Progress, quiet: bool) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+    move |path, event| {
+        progress.hear(path, &event);
+        match event {
+            Event::Turn { number, stop, usage, calls } if !quiet => {
+                progress.aside(|| say(&turn(number, &stop, &usage, &calls)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn turn(number: usize, stop: &str, usage: &Usage, calls: &[(String, Value)]) -> String {
+    let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = usage;
+    let mut line = format!(
+        "turn {number} | {stop} | in={input_tokens} out={output_tokens} cache_read={cache_read_tokens}"
+    );
+    for (n, (name, input)) in calls.iter().enumerate() {
+        let _ = write!(line, "{}{name}({})", if n == 0 { " | " } else { ", " }, spaced(input));
+    }
+    line
+}
+
+/// JSON with a space after each colon and comma, on one line.
+fn spaced(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: Vec<_> =
+                fields.iter().map(|(key, value)| format!("{}: {}", json!(key), spaced(value))).collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
