@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use patterns::layers::{self, Limit, Meter, Observe};
 use patterns::{
-    Agent, Error, ErrorKind, Event, Finish, Flow, Llm, Mcp, Path, Repository, Request, Result, Usage, agent,
+    Agent, Error, ErrorKind, Event, AgentEnd, Flow, Llm, Mcp, Path, Repository, Request, Result, Usage, agent,
 };
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     let done = result?;
     let seconds = started.elapsed().as_secs_f64();
     let accepted = done.verdict.as_ref().is_none_or(|verdict| verdict.accepted);
-    let answered = done.why == Finish::Answered;
+    let answered = done.why == AgentEnd::Answered;
     if how.json {
         let model = llm.model(&Request::default()).unwrap_or_default();
         let total = meter.total();
@@ -72,19 +72,19 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
         say(&format!("not run: {}: {}", denied.call, denied.reason));
     }
     let exit = match &done.why {
-        Finish::Answered if accepted => Exit::Done,
-        Finish::Answered => {
+        AgentEnd::Answered if accepted => Exit::Done,
+        AgentEnd::Answered => {
             warn(done.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str()));
             Exit::Degraded
         }
-        Finish::Turns => {
+        AgentEnd::Turns => {
             let turns = args.max_turns;
             say(&format!(
                 "Agent stopped: no final answer after max_turns={turns}; raise --max-turns or ask a narrower question"
             ));
             Exit::Capped
         }
-        Finish::Failed { kind, reason } => {
+        AgentEnd::Failed { kind, reason } => {
             complain(reason);
             Exit::of(&Error::new(*kind, reason))
         }

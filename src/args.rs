@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::exit;
 
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Write a commented flow file to start from
     New(New),
+    /// Look at a run after it: its timeline, what decided how long it took, where the money went
+    Trace(Trace),
 }
 
 /// What every run takes.
@@ -79,9 +81,32 @@ pub(crate) struct How {
     #[arg(long, short, help_heading = "Running")]
     pub(crate) quiet: bool,
 
+    /// How the run is shown while it runs; `live` shows nothing when standard error is no terminal
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Show::Live, help_heading = "Running")]
+    pub(crate) progress: Show,
+
+    /// Write what happens to a file, for `patterns trace`; without prompts and replies
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Running")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write prompts and replies to the trace, too
+    #[arg(long, requires = "trace", help_heading = "Running")]
+    pub(crate) trace_content: bool,
+
     /// How many calls may be under way at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Running")]
     pub(crate) at_once: u32,
+}
+
+/// How a run is shown while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Show {
+    /// The tree of what runs now
+    Live,
+    /// A line for each event, for logs
+    Plain,
+    /// Nothing
+    None,
 }
 
 /// Where the flow comes from, if not from the program.
@@ -236,8 +261,14 @@ pub(crate) struct Check {
     #[arg(value_name = "FLOW", value_hint = ValueHint::FilePath)]
     pub(crate) flow: PathBuf,
     /// Print the picture as a Mermaid diagram
-    #[arg(long)]
+    #[arg(long, group = "picture")]
     pub(crate) mermaid: bool,
+    /// Print the picture as a Graphviz graph
+    #[arg(long, group = "picture")]
+    pub(crate) dot: bool,
+    /// Print the picture as SVG
+    #[arg(long, group = "picture")]
+    pub(crate) svg: bool,
     /// Give a variable of the flow file a value
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
@@ -251,6 +282,41 @@ pub(crate) struct New {
     /// The pattern to start from: chain, route, section, vote, orchestrate or refine
     #[arg(long, value_name = "PATTERN", default_value = "route")]
     pub(crate) pattern: String,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Trace {
+    /// The trace that a run wrote with --trace
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+    /// Write the run as a page for a browser, `-` for standard output
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = "form")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the run as a Mermaid diagram
+    #[arg(long, group = "form")]
+    pub(crate) mermaid: bool,
+    /// Print the run as a Graphviz graph
+    #[arg(long, group = "form")]
+    pub(crate) dot: bool,
+    /// How wide the timeline is, in columns; default: as wide as the terminal
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    pub(crate) width: Option<u16>,
+    #[command(subcommand)]
+    pub(crate) command: Option<TraceCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// What is different between two runs: calls, time, cost, outcome
+    Diff {
+        /// The trace of the first run
+        #[arg(value_hint = ValueHint::FilePath)]
+        before: PathBuf,
+        /// The trace of the second run
+        #[arg(value_hint = ValueHint::FilePath)]
+        after: PathBuf,
+    },
 }
 
 /// `NAME=VALUE`

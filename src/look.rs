@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use console::style;
 use patterns::file::{FlowFile, Options};
-use patterns::{Error, ErrorKind, Flow, Result};
+use patterns::{Error, ErrorKind, Flow, Ink, Result, Shape};
 
 use crate::args;
 use crate::builtin;
@@ -29,14 +30,31 @@ pub(crate) fn check(args: &args::Check) -> Result<Exit> {
     let shape = flow.shape();
     if args.mermaid {
         print(&shape.mermaid())?;
+    } else if args.dot {
+        print(&shape.dot())?;
+    } else if args.svg {
+        print(&shape.svg())?;
     } else {
         if !flow.about().is_empty() {
             print(flow.about())?;
         }
-        print(&shape.to_string())?;
-        print(&format!("{} for one input", shape.calls()))?;
+        picture(&shape)?;
     }
     Ok(Exit::Done)
+}
+
+/// Prints the tree of a flow, in colour on a terminal, and its bounds.
+pub(crate) fn picture(shape: &Shape) -> Result<()> {
+    print(&shape.tree(&|ink, piece| {
+        let styled = match ink {
+            Ink::Line | Ink::Calls => style(piece).dim(),
+            Ink::Edge => style(piece).cyan(),
+            Ink::Pattern => style(piece).bold(),
+            _ => style(piece),
+        };
+        styled.to_string()
+    }))?;
+    print(&format!("{} for one input", shape.calls()))
 }
 
 /// `patterns new NAME`

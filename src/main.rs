@@ -1,6 +1,7 @@
 //! The program `patterns`: arguments, progress, output, exit codes. What a pattern does is in the library.
 
 mod agent;
+mod answer;
 mod args;
 mod builtin;
 mod exit;
@@ -11,6 +12,7 @@ mod progress;
 mod run;
 mod selftest;
 mod terminal;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -48,6 +50,7 @@ async fn start(command: Command) -> Exit {
         Command::Agent(args) => agent::run(args).await,
         Command::Check(args) => look::check(args),
         Command::New(args) => look::new(args),
+        Command::Trace(args) => trace::trace(args),
         Command::Run(args) => run::file(args).await,
         Command::Chain(_)
         | Command::Route(_)

@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use patterns::file::{Ended, FlowFile, Options};
 use patterns::layers::{self, Limit, Meter, Observe};
+use patterns::trace::{Trace, told as told_of};
 use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result};
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::args::{self, Command, Common, How};
 use crate::builtin;
 use crate::exit::Exit;
 use crate::input;
+use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
 use crate::terminal::{ask, complain, print, say, warn, whisper};
@@ -32,14 +35,14 @@ pub(crate) async fn pattern(command: &Command) -> Result<Exit> {
         Command::Orchestrate(args) if args.plan_only => Goal::Plan,
         _ => Goal::Answer,
     };
-    let progress = Progress::new(common.how.quiet);
+    let progress = Progress::new(common.how.quiet, common.how.progress);
     let flow = builtin::flow(command, options(&common.how, &progress))?;
     run(&flow, common, goal, progress).await
 }
 
 /// `patterns run FLOW FILE`
 pub(crate) async fn file(args: &args::Run) -> Result<Exit> {
-    let progress = Progress::new(args.common.how.quiet);
+    let progress = Progress::new(args.common.how.quiet, args.common.how.progress);
     let text = builtin::read(&args.flow)?;
     let options = builtin::beside(&args.flow, options(&args.common.how, &progress));
     run(&FlowFile::parse(&text, &options)?, &args.common, Goal::Answer, progress).await
@@ -68,32 +71,45 @@ struct Told {
 
 async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -> Result<Exit> {
     let how = &common.how;
+    let shape = flow.shape();
     if how.dry_run {
-        print(&flow.shape().to_string())?;
-        print(&format!("{} for one input", flow.shape().calls()))?;
+        picture(&shape)?;
         return Ok(Exit::Done);
     }
     let input = input::read(common.input.as_deref(), common.text.as_deref())?;
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let told = Arc::new(Mutex::new(Told::default()));
+    let answer = Answer::new(how.json || goal != Goal::Answer, &progress);
+    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
+    let trace = trace.map(|trace| trace.content(how.trace_content));
     let meter = Meter::default();
     let llm = layers::standard(
         connection,
         layers::Options {
-            observe: Some(Observe::new(listen(progress.clone(), told.clone()))),
+            observe: Some(Observe::new(listen(answer.clone(), told.clone()))),
             meter: meter.clone(),
             limit: Some(Limit::at_most(how.at_once as usize)),
             ..layers::Options::default()
         },
     );
+    let llm = llm.layer(progress.clone()).layer(trace.clone());
+    let llm: Box<dyn Llm> = match answer.listener() {
+        Some(on_text) => Box::new(llm.on_answer(on_text)),
+        None => Box::new(llm),
+    };
 
     let started = Instant::now();
-    progress.start();
+    progress.start(shape.calls());
     let result = tokio::select! {
-        result = reach(flow, goal, &llm, &input) => result,
+        result = told_of(&llm, &shape, reach(flow, goal, &llm, &input)) => result,
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
     };
     progress.end();
+    if let Some(trace) = trace
+        && let Err(error) = trace.finish()
+    {
+        complain(&error.to_string());
+    }
 
     let total = meter.total();
     let model = llm.model(&Request::default()).unwrap_or_default();
@@ -104,7 +120,8 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         Err(error) => {
             let exit = Exit::of(&error);
             // a cap gives back what there was; what failed shows it beside the result
-            match error.partial() {
+            let shown = answer.break_off();
+            match error.partial().filter(|_| !shown) {
                 Some(partial) if matches!(exit, Exit::Capped | Exit::Degraded) => print(partial)?,
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),
                 None => {}
@@ -142,7 +159,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
             })
         ))?;
     } else if let Some(text) = &ended.text {
-        print(text)?;
+        answer.finish(text)?;
     }
     for reason in told.capped.iter().chain(&told.degraded) {
         warn(reason);
@@ -166,9 +183,9 @@ async fn reach(flow: &FlowFile, goal: Goal, llm: &dyn Llm, input: &str) -> Resul
     }
 }
 
-fn listen(progress: Progress, told: Arc<Mutex<Told>>) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+fn listen(answer: Answer, told: Arc<Mutex<Told>>) -> impl Fn(&Path, Event) + Send + Sync + 'static {
     move |path, event| {
-        progress.hear(path, &event);
+        answer.hear(&event);
         let at = |reason: String| if path.is_root() { reason } else { format!("{path}: {reason}") };
         let Ok(mut told) = told.lock() else { return };
         match event {

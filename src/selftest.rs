@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use patterns::providers::Script;
-use patterns::{Error, ErrorKind, Finish, Flow, Repository, Result, Tool, agent};
+use patterns::{Error, ErrorKind, AgentEnd, Flow, Repository, Result, Tool, agent};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -139,7 +139,7 @@ async fn the_loop(repository: &Repository) -> Result<usize> {
     let done = desk.run(&script, "Where is the config loaded?").await?;
     let results = done.messages.get(2).map_or(0, |message| message.content.len());
     let held =
-        done.why == Finish::Answered && results == 2 && done.verdict.is_some_and(|verdict| verdict.accepted);
+        done.why == AgentEnd::Answered && results == 2 && done.verdict.is_some_and(|verdict| verdict.accepted);
     let mut failed = report(
         held,
         "the loop runs the calls of a turn, answers wrong ones, and checks the citations",
@@ -148,7 +148,7 @@ async fn the_loop(repository: &Repository) -> Result<usize> {
 
     let script = Script::parse(calls)?;
     let done = agent("Answer.").with_all(tools()).turns(1).run(&script, "Where?").await?;
-    let held = done.why == Finish::Turns && done.messages.len() == 2;
+    let held = done.why == AgentEnd::Turns && done.messages.len() == 2;
     failed +=
         report(held, "the loop stops at its cap, before tools whose results nobody would read", &done.text)?;
     Ok(failed)

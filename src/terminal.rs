@@ -25,6 +25,16 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// A text that can be shown on a terminal: whatever would move the cursor or change the screen is a blank.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
+}
+
+/// The same on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Says something beside the result.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");

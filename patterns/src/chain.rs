@@ -42,7 +42,7 @@ impl<A: Flow, B: Flow> Then<A, B> {
 
     async fn run_first(&self, llm: &dyn Llm, input: &str) -> Result<String> {
         if self.first.steps() > 1 {
-            self.first.run_text(llm, input).await // it numbers its own steps
+            self.first.run_text(&Under::apart(llm), input).await // it numbers its own steps
         } else {
             self.first.run_text(&Under::new(llm, "step 1"), input).await
         }
@@ -67,7 +67,7 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
         async move {
             self.check()?; // no call is made for the first step of a chain whose last step cannot run
             let text = self.run_first(llm, input).await?;
-            self.second.run(&Under::new(llm, self.segment()), &text).await
+            self.second.run(&Under::new(llm, self.segment()).as_answer(), &text).await
         }
         .boxed()
     }
@@ -174,7 +174,9 @@ impl Flow for Chain<'_> {
             self.check()?;
             let text = self.run_to_last(llm, input).await?;
             match self.steps.last() {
-                Some(last) => last.run(&Under::new(llm, segment(self.steps.len() - 1)), &text).await,
+                Some(last) => {
+                    last.run(&Under::new(llm, segment(self.steps.len() - 1)).as_answer(), &text).await
+                }
                 None => Ok(text),
             }
         }
@@ -285,7 +287,7 @@ impl<A: Flow, F: Fn(String) -> String + Send + Sync> Flow for Map<A, F> {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        async move { Ok((self.change)(self.flow.run_text(llm, input).await?)) }.boxed()
+        async move { Ok((self.change)(self.flow.run_text(&Under::apart(llm), input).await?)) }.boxed()
     }
 
     fn check(&self) -> Result<()> {

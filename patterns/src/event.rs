@@ -5,12 +5,32 @@ use serde_json::Value;
 
 use crate::reply::Usage;
 
+mod tell;
+
 /// Something that a pattern or a layer tells through [`Llm::note`](crate::Llm::note). The place is the path that comes
-/// with it.
+/// with it. [`trace`](crate::trace) writes them to a file and reads them back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
+    /// A run begins; told by [`told`](crate::trace::told).
+    RunStarted {
+        /// The outermost pattern: `chain`, `route` …
+        pattern: String,
+        /// The fewest calls that it can make.
+        fewest: u64,
+        /// The most; `None` when nothing bounds them.
+        most: Option<u64>,
+    },
+    /// The run has ended, or was dropped.
+    RunEnded {
+        /// How it ended: `ok`, `failed` or `cancelled`.
+        outcome: String,
+        /// The [kind](crate::ErrorKind) of the error, in words.
+        error: Option<String>,
+        /// Why there is no answer.
+        reason: Option<String>,
+    },
     /// A gate looked at a text.
     Gate {
         /// The gate's name.
@@ -36,7 +56,17 @@ pub enum Event {
         /// The branches' names, in order.
         branches: Vec<String>,
     },
-    /// A branch of a fan-out (a section, a voter, a task) has ended.
+    /// A task of a plan has all that it needs, and may have to wait for its turn. The path is that of the task.
+    BranchReady {
+        /// The branch's name.
+        branch: String,
+    },
+    /// A branch of a fan-out has its turn. The path is that of the branch itself.
+    BranchStarted {
+        /// The branch's name.
+        branch: String,
+    },
+    /// A branch of a fan-out (a section, a voter, a task) has ended. The path is that of the fan-out.
     BranchEnded {
         /// The branch's name.
         branch: String,
@@ -159,8 +189,10 @@ pub enum Event {
     Retried {
         /// The number of the attempt that failed, from 1.
         attempt: u32,
+        /// The [kind](crate::ErrorKind) of the error, in words.
+        error: String,
         /// Why it failed.
-        reason: String,
+        reason: Option<String>,
         /// Whether the service said that there were too many requests, which concerns every call.
         rate_limited: bool,
         /// How long it waits before the next attempt.
@@ -190,7 +222,11 @@ pub enum Event {
         cost: Option<f64>,
         /// How it ended: `ok`, `replayed`, `failed` or `cancelled`.
         outcome: String,
-        /// The stop reason, or why there is no reply.
+        /// The stop reason of the reply, as the Messages API spells it.
+        stop: Option<String>,
+        /// The [kind](crate::ErrorKind) of the error, in words.
+        error: Option<String>,
+        /// Why there is no reply.
         reason: Option<String>,
     },
 }

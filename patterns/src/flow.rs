@@ -10,7 +10,7 @@ use crate::choose::{Chosen, read_text, unreadable};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::gate::{Check, Gate, Passes, gated_shape, pass};
-use crate::llm::{Llm, OneOf, Request};
+use crate::llm::{Llm, OnText, OneOf, Request};
 use crate::outcome::{Outcome, fan_out};
 use crate::path::Path;
 use crate::reply::Reply;
@@ -83,7 +83,7 @@ pub trait Flow: Send + Sync {
         one_of: &'a OneOf,
     ) -> BoxFuture<'a, Result<Chosen>> {
         async move {
-            let text = self.run_text(llm, input).await?;
+            let text = self.run_text(&Under::apart(llm), input).await?;
             read_text(&text, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(&text), llm))
         }
         .boxed()
@@ -97,7 +97,7 @@ pub trait Flow: Send + Sync {
         input: &'a str,
         ending: &'a str,
     ) -> BoxFuture<'a, Result<String>> {
-        async move { self.run_text(llm, &format!("{input}\n\n{ending}")).await }.boxed()
+        async move { self.run_text(&Under::apart(llm), &format!("{input}\n\n{ending}")).await }.boxed()
     }
 
     /// How many steps of a chain this is.
@@ -345,16 +345,30 @@ pub struct Under<'a> {
     segment: Cow<'a, str>,
     model: Option<&'a str>,
     sample: u32,
+    answers: bool,
 }
 
 impl<'a> Under<'a> {
     /// `llm` as seen from `segment`.
     pub fn new(llm: &'a dyn Llm, segment: impl Into<Cow<'a, str>>) -> Self {
-        Self { llm, segment: segment.into(), model: None, sample: 0 }
+        Self { llm, segment: segment.into(), model: None, sample: 0, answers: false }
     }
 
     pub(crate) fn with_model(llm: &'a dyn Llm, model: &'a str) -> Self {
-        Self { llm, segment: Cow::Borrowed(""), model: Some(model), sample: 0 }
+        Self { model: Some(model), answers: true, ..Self::apart(llm) }
+    }
+
+    /// `llm` as seen from the same place by something whose text is not yet the flow's answer.
+    pub(crate) fn apart(llm: &'a dyn Llm) -> Self {
+        Self::new(llm, "")
+    }
+
+    /// Declares that what runs here writes the answer of the flow that `llm` was given to, word for word, so that it may
+    /// be shown while it is written ([`Llm::on_answer`]).
+    #[must_use]
+    pub fn as_answer(mut self) -> Self {
+        self.answers = true;
+        self
     }
 
     /// `llm` as seen by one of several samples of the same flow; `sample` counts from 1.
@@ -399,5 +413,8 @@ impl Llm for Under<'_> {
     fn place(&self) -> Path {
         let place = self.llm.place();
         if self.segment.is_empty() { place } else { place.join(&self.segment) }
+    }
+    fn answer_to(&self) -> Option<OnText> {
+        if self.answers { self.llm.answer_to() } else { None }
     }
 }

@@ -250,7 +250,7 @@ pub(crate) async fn pass<F: Flow + ?Sized>(
     gates: &[&Check<'_>],
 ) -> Result<String> {
     let mut repairs: Vec<u32> = gates.iter().map(|gate| gate.repairs).collect();
-    let mut text = step.run_text(llm, input).await?;
+    let mut text = step.run_text(&Under::apart(llm), input).await?;
     let mut attempt = 1;
     'again: loop {
         for (gate, left) in gates.iter().zip(&mut repairs) {

@@ -4,6 +4,7 @@ mod agent;
 pub mod answer;
 mod chain;
 mod choose;
+mod draw;
 mod error;
 mod event;
 pub mod file;
@@ -27,9 +28,10 @@ mod sections;
 mod shape;
 mod step;
 mod tools;
+pub mod trace;
 mod vote;
 
-pub use agent::{Agent, Agented, Decision, Denied, Finish, ToolCall, agent};
+pub use agent::{Agent, AgentEnd, Agented, Decision, Denied, ToolCall, agent};
 pub use chain::{Chain, Map, Then, chain};
 pub use choose::Chosen;
 pub use error::{Error, ErrorKind, Result};
@@ -38,7 +40,7 @@ pub use flow::{BoxFlow, Flow, Under, WithModel};
 pub use gate::{Check, Gate, Gated, Passes, Question};
 pub use judge::{Judge, Verdict};
 pub use llm::{
-    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
+    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnAnswer, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
 };
 pub use message::{Block, Message, Role, ToolResult, ToolUse};
 pub use orchestrate::{Orchestrate, Orchestrated, Plan, PlanDefect, PlanDefects, Planner, Task, orchestrate};
@@ -51,14 +53,14 @@ pub use refine::{Drafter, Refine, Refined, Round, Why, refine};
 pub use reply::{Choice, Reply, Stop, Usage};
 pub use route::{How, Route, Routed, Rule, route};
 pub use sections::{ForEach, Sections, for_each, sections};
-pub use shape::{Calls, Shape};
+pub use shape::{Calls, Ink, Shape};
 pub use step::{Step, StepWith, step, step_with};
 #[cfg(feature = "mcp")]
 pub use tools::Mcp;
 #[cfg(feature = "tools")]
 pub use tools::{Citation, ListFiles, ReadFile, Repository, Search};
 pub use tools::{Tool, tool};
-pub use vote::{Ballot, Ended, Standing, Tally, Tie, Vote, vote, vote_of};
+pub use vote::{Ballot, Standing, Tally, Tie, Vote, VoteEnd, vote, vote_of};
 
 /// The crate that derives the JSON Schema of a tool's arguments.
 pub use schemars;

@@ -59,6 +59,12 @@ pub trait Llm: Send + Sync {
         Path::root()
     }
 
+    /// Who hears the answer of the whole flow while it is written, if the prompt that is run next writes it.
+    #[doc(hidden)]
+    fn answer_to(&self) -> Option<OnText> {
+        None
+    }
+
     /// Sends one prompt and gives the text of the finished answer.
     ///
     /// # Errors
@@ -162,6 +168,65 @@ pub trait Llm: Send + Sync {
     {
         self.layer(Observe::new(listen))
     }
+
+    /// Hands the answer of a flow to `on_text` while it is written, where it is certain which call writes it: a prompt,
+    /// the last step of a chain, the way that a route takes, the merge of an orchestrator. A text that may still be
+    /// rejected (before a gate, a draft, a ballot) or is one of several is handed to nobody.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> patterns::Result<()> {
+    /// use std::sync::{Arc, Mutex};
+    /// use patterns::providers::Script;
+    /// use patterns::{Flow, Llm, OnText};
+    ///
+    /// let heard = Arc::new(Mutex::new(String::new()));
+    /// let on_text = OnText::new({
+    ///     let heard = Arc::clone(&heard);
+    ///     move |piece| heard.lock().unwrap().push_str(piece)
+    /// });
+    /// let llm = Script::replies(["an outline", "an article"]).on_answer(on_text);
+    /// "Outline.".then("Write.").run(&llm, "bees").await?;
+    /// assert_eq!(*heard.lock().unwrap(), "an article");
+    /// # Ok(()) }
+    /// ```
+    fn on_answer(self, on_text: OnText) -> OnAnswer<Self>
+    where
+        Self: Sized,
+    {
+        OnAnswer { llm: self, on_text }
+    }
+}
+
+/// A model with a listener for the answer of a flow; made by [`Llm::on_answer`].
+#[derive(Clone)]
+pub struct OnAnswer<L> {
+    llm: L,
+    on_text: OnText,
+}
+
+impl<L: Llm> Llm for OnAnswer<L> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        self.llm.call(request)
+    }
+    fn note(&self, path: Path, event: Event) {
+        self.llm.note(path, event);
+    }
+    fn model(&self, request: &Request) -> Option<String> {
+        self.llm.model(request)
+    }
+    fn place(&self) -> Path {
+        self.llm.place()
+    }
+    fn answer_to(&self) -> Option<OnText> {
+        Some(self.on_text.clone())
+    }
+}
+
+impl<L> fmt::Debug for OnAnswer<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnAnswer").finish_non_exhaustive()
+    }
 }
 
 mod sealed {
@@ -205,6 +270,9 @@ macro_rules! forward {
             }
             fn place(&self) -> Path {
                 (**self).place()
+            }
+            fn answer_to(&self) -> Option<OnText> {
+                (**self).answer_to()
             }
         }
     )*};
@@ -319,9 +387,15 @@ impl Request {
 
     /// Hands each event of this call to `first`, then to whoever listened before.
     pub(crate) fn overhear(&mut self, first: impl Fn(&Event) + Send + Sync + 'static) {
+        self.listen(move |_, event| first(event));
+    }
+
+    /// Hands each event of this call and its place to `first`, then to whoever listened before: how a layer hears what the
+    /// layers further in and the provider tell.
+    pub fn listen(&mut self, first: impl Fn(&Path, &Event) + Send + Sync + 'static) {
         let before = self.on_event.take();
         self.on_event = Some(OnEvent::new(move |path, event| {
-            first(&event);
+            first(path, &event);
             if let Some(before) = &before {
                 before.hear(path, event);
             }
@@ -518,7 +592,13 @@ impl OnText {
     /// Asks for a streamed reply that is shown to nobody, so that a call may still be made anew after its text has
     /// begun.
     pub fn unseen() -> Self {
-        Self { listen: Arc::new(|_| ()), shows: false }
+        Self::provisional(|_| ())
+    }
+
+    /// Calls `listen` with each piece, and lets the call be made anew after its text has begun. The listener copes with
+    /// that: [`Event::Retried`] and [`Event::Continued`] tell it.
+    pub fn provisional(listen: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { listen: Arc::new(listen), shows: false }
     }
 
     /// Whether somebody sees the text, so that it cannot be taken back.
@@ -529,6 +609,13 @@ impl OnText {
     /// Hands on a piece.
     pub fn hear(&self, piece: &str) {
         (self.listen)(piece);
+    }
+
+    /// Both listeners; `self` hears each piece first.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let shows = self.shows || other.shows;
+        Self { shows, ..other.after(move |piece| self.hear(piece)) }
     }
 
     /// Hands each piece to `first`, then to this listener.

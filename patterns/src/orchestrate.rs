@@ -14,7 +14,7 @@ use crate::llm::{Label, Llm};
 use crate::outcome::{Census, Policy};
 use crate::parts::{Part, absent, first_error, lost, results, tell_missing};
 use crate::path::Path;
-use crate::sections::{check_policy, policy_words};
+use crate::sections::{policy_defect, policy_words, refuse, with_defect};
 use crate::shape::{Calls, Shape};
 
 mod dag;
@@ -66,7 +66,13 @@ pub fn orchestrate<'f>(planner: impl Flow + 'f) -> Planner<'f> {
     Planner { planner: planner.boxed() }
 }
 
-/// A planner without workers yet; made by [`orchestrate`].
+/// A planner without workers yet; made by [`orchestrate`]. It is no flow, so that workers cannot be forgotten:
+///
+/// ```compile_fail
+/// use patterns::{Flow, orchestrate};
+///
+/// let writers = orchestrate("Split the article into sections.").boxed();
+/// ```
 #[must_use = "a planner is a flow once it has workers: `.work(..)`"]
 pub struct Planner<'f> {
     planner: BoxFlow<'f>,
@@ -225,25 +231,20 @@ impl<'f> Orchestrate<'f> {
         self
     }
 
-    /// Says whether the flow can run at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] when two workers have the same type or one has none, `at_most` allows no task, or `at_least`
-    /// asks for nothing or for more than that.
-    pub fn check(&self) -> Result<()> {
+    /// What is wrong with the set-up.
+    fn defect(&self) -> Option<String> {
         let mut kinds: Vec<_> =
             self.workers.iter().map(|(kind, _)| kind.name.trim().to_lowercase()).collect();
         kinds.sort_unstable();
-        let defect = if kinds.iter().any(String::is_empty) {
-            "a worker has an empty type; name what it does"
-        } else if kinds.windows(2).any(|pair| pair[0] == pair[1]) {
-            "two workers have the same type; give each a type of its own"
+        if kinds.iter().any(String::is_empty) {
+            Some("a worker has an empty type; name what it does".to_owned())
+        } else if let Some(pair) = kinds.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(format!("two workers have the type `{}`; give each a type of its own", pair[0]))
         } else if self.at_most == 0 {
-            "`at_most(0)` allows no task"
+            Some("`at_most(0)` allows no task".to_owned())
         } else {
-            return check_policy(self.policy, self.at_most, "tasks");
-        };
-        Err(Error::new(ErrorKind::Config, defect))
+            policy_defect(self.policy, self.at_most, "tasks")
+        }
     }
 
     /// Makes the plan and checks it, without any worker.
@@ -359,7 +360,7 @@ impl<'f> Orchestrate<'f> {
         if let Some(merge) = &self.merge {
             let pieces = results(&done.pieces, &[coverage(&done.pieces)]);
             let subject = format!("{}\n\n{pieces}", wrap("request", input));
-            let llm = Under::new(llm, "merge");
+            let llm = Under::new(llm, "merge").as_answer();
             match merge.run(&llm, &subject).await {
                 Ok(text) => done.text = text,
                 Err(error) => {
@@ -420,10 +421,14 @@ impl Flow for Orchestrate<'_> {
         let mut shape = Shape::new("orchestrate", "", calls).noting(&title).part("plan", planner);
         shape.parts.extend(workers);
         shape.parts.extend(merge.map(|merge| ("merge".to_owned(), merge)));
-        match self.check() {
-            Ok(()) => shape,
-            Err(defect) => shape.noting(&format!("cannot run: {}", defect.message())),
-        }
+        with_defect(shape, self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        self.planner.check()?;
+        self.workers.iter().try_for_each(|(_, worker)| worker.check())?;
+        self.any_worker.iter().chain(&self.merge).try_for_each(Flow::check)
     }
 }
 

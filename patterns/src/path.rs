@@ -57,6 +57,15 @@ impl Path {
         self.0.split('/').filter(|segment| !segment.is_empty())
     }
 
+    /// The segments, outermost first, each with the path that ends with it.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut end = 0;
+        self.segments().map(move |segment| {
+            end += segment.len() + usize::from(end > 0);
+            (segment, &self.0[..end])
+        })
+    }
+
     /// The whole path as text, `""` at the root.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -78,6 +87,15 @@ impl fmt::Display for Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_segment_has_its_path() {
+        let path = Path::from("route/billing/draft 2");
+        let prefixes: Vec<_> = path.prefixes().collect();
+        let expected =
+            [("route", "route"), ("billing", "route/billing"), ("draft 2", "route/billing/draft 2")];
+        assert_eq!(prefixes, expected);
+    }
 
     #[test]
     fn a_slash_in_a_name_makes_no_segment() {

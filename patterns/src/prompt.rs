@@ -119,7 +119,7 @@ impl Flow for Prompt {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        llm.call(self.request(input)).map(|reply| reply?.into_answer()).boxed()
+        answer(llm, self.request(input))
     }
 
     fn run_choice<'a>(
@@ -152,7 +152,7 @@ impl Flow for str {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        llm.call(Request::new(render(self, input))).map(|reply| reply?.into_answer()).boxed()
+        answer(llm, Request::new(render(self, input)))
     }
 
     fn run_choice<'a>(
@@ -208,6 +208,17 @@ impl Flow for String {
     fn shape(&self) -> Shape {
         self.as_str().shape()
     }
+}
+
+/// Makes the call; who waits for the answer of the flow hears its text.
+fn answer(llm: &dyn Llm, mut request: Request) -> BoxFuture<'_, Result<String>> {
+    if let Some(listener) = llm.answer_to() {
+        request.on_text = Some(match request.on_text.take() {
+            Some(own) => own.and(listener),
+            None => listener,
+        });
+    }
+    llm.call(request).map(|reply| reply?.into_answer()).boxed()
 }
 
 /// The prompt with its input: at `{input}`, else appended.

@@ -277,8 +277,9 @@ impl Flow for Route<'_> {
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<Routed>> {
         async move {
             let mut routed = self.decide(llm, input).await?;
-            let llm = Under::new(llm, "route");
-            routed.text = self.flow(&routed)?.run(&Under::new(&llm, &*routed.label), input).await?;
+            let route = Under::new(llm, "route").as_answer();
+            let way = Under::new(&route, &*routed.label).as_answer();
+            routed.text = self.flow(&routed)?.run(&way, input).await?;
             Ok(routed)
         }
         .boxed()
@@ -325,9 +326,8 @@ impl Flow for Route<'_> {
         // a rule decides for nothing, the model for one call, or two when its answer cannot be read
         let mut calls = Calls::between(1, 2) + any;
         for (label, _) in &self.rules {
-            if let Some((_, way)) = ways.iter().find(|(name, _)| name.to_lowercase() == label.to_lowercase())
-            {
-                calls = calls.or(way.calls());
+            if let Some(flow) = self.way(label).map(|(_, flow)| flow).or(self.otherwise.as_ref()) {
+                calls = calls.or(flow.shape().calls());
             }
         }
         let mut shape = Shape::new("route", &self.question, calls);

@@ -6,10 +6,12 @@ use std::fmt;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
 use crate::flow::{BoxFlow, Flow, Under};
 use crate::llm::Llm;
 use crate::outcome::Policy;
 use crate::parts::{Parts, gather};
+use crate::path::Path;
 use crate::shape::{Calls, Shape};
 
 /// Different flows on the same input, all at once: sectioning, the first kind of parallelisation of
@@ -38,7 +40,11 @@ use crate::shape::{Calls, Shape};
 ///
 /// By default the first failure ends the rest: the calls under way are dropped, no further one starts, and the run
 /// fails with that error. [`at_least`](Sections::at_least) and [`best_effort`](Sections::best_effort) go on without the
-/// failed sections; what is merged afterwards names them as missing.
+/// failed sections; what is merged afterwards names them as missing. An error of the run has the finished sections as its
+/// [cause](crate::Error::cause).
+///
+/// No section, two of one name, or a policy that can never be met are an [`ErrorKind::Config`] before the first call;
+/// [`check`](Flow::check) tells it at once.
 pub fn sections<'f>() -> Sections<'f> {
     Sections { sections: Vec::new(), policy: Policy::All, at_once: 0 }
 }
@@ -83,42 +89,47 @@ impl<'f> Sections<'f> {
         self
     }
 
-    /// Says whether the sections can run at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] when there is no section, a section has no name, two have the same name, or `at_least` asks
-    /// for none or for more than there are.
-    pub fn check(&self) -> Result<()> {
+    /// What is wrong with the sections.
+    fn defect(&self) -> Option<String> {
         let mut seen = HashSet::new();
         let repeated = self.sections.iter().map(|(name, _)| name).find(|name| !seen.insert(name.trim()));
         let total = self.sections.len();
-        let defect = if total == 0 {
-            "`sections()` has no section; add one with `.on(name, flow)`".to_owned()
+        if total == 0 {
+            Some("`sections()` has no section; add one with `.on(name, flow)`".to_owned())
         } else if seen.contains("") {
-            "a section has no name; give each a name of its own".to_owned()
+            Some("a section has no name; give each a name of its own".to_owned())
         } else if let Some(name) = repeated {
-            format!("two sections are named `{name}`; give each a name of its own")
+            Some(format!("two sections are named `{name}`; give each a name of its own"))
         } else {
-            return check_policy(self.policy, total, "sections");
-        };
-        Err(Error::new(ErrorKind::Config, defect))
+            policy_defect(self.policy, total, "sections")
+        }
     }
 }
 
-/// Says whether so many branches can meet the policy.
-pub(crate) fn check_policy(policy: Policy, most: usize, what: &str) -> Result<()> {
-    let defect = match policy {
-        Policy::AtLeast(0) => {
-            format!(
-                "`at_least(0)` asks for no answer; use `best_effort()` to go on with whatever {what} succeed"
-            )
-        }
+/// Why so many branches cannot meet the policy.
+pub(crate) fn policy_defect(policy: Policy, most: usize, what: &str) -> Option<String> {
+    match policy {
+        Policy::AtLeast(0) => Some(format!(
+            "`at_least(0)` asks for no answer; use `best_effort()` to go on with whatever {what} succeed"
+        )),
         Policy::AtLeast(n) if n > most => {
-            format!("`at_least({n})` can never be met by {most} {what}; ask for fewer")
+            Some(format!("`at_least({n})` can never be met by {most} {what}; ask for fewer"))
         }
-        _ => return Ok(()),
-    };
-    Err(Error::new(ErrorKind::Config, defect))
+        _ => None,
+    }
+}
+
+/// The error of a flow that cannot run, if it has a defect.
+pub(crate) fn refuse(defect: Option<String>) -> Result<()> {
+    defect.map_or(Ok(()), |defect| Err(Error::new(ErrorKind::Config, defect)))
+}
+
+/// The picture of a flow with its defect, if it has one.
+pub(crate) fn with_defect(shape: Shape, defect: Option<String>) -> Shape {
+    match defect {
+        Some(defect) => shape.noting(&format!("cannot run: {defect}")),
+        None => shape,
+    }
 }
 
 /// The policy in a picture.
@@ -137,7 +148,7 @@ impl Flow for Sections<'_> {
         async move {
             self.check().map_err(|error| error.at(&llm.place()))?;
             let branches = self.sections.iter().map(|(name, flow)| {
-                (name.clone(), branch(flow, llm, format!("section {name}"), input.to_owned()))
+                (name.clone(), branch(name.clone(), flow, llm, format!("section {name}"), input.to_owned()))
             });
             gather(llm, "sections", branches.collect(), self.policy, self.at_once).await
         }
@@ -156,15 +167,18 @@ impl Flow for Sections<'_> {
         };
         let mut shape = Shape::new("sections", "", calls).noting(&policy_words(self.policy));
         shape.parts = parts;
-        match self.check() {
-            Ok(()) => shape,
-            Err(defect) => shape.noting(&format!("cannot run: {}", defect.message())),
-        }
+        with_defect(shape, self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        self.sections.iter().try_for_each(|(_, flow)| flow.check())
     }
 }
 
 /// A branch of a fan-out, whose errors know their place.
 fn branch<'a, F: Flow + ?Sized>(
+    name: String,
     flow: &'a F,
     llm: &'a dyn Llm,
     segment: String,
@@ -172,6 +186,7 @@ fn branch<'a, F: Flow + ?Sized>(
 ) -> BoxFuture<'a, Result<String>> {
     async move {
         let llm = Under::new(llm, segment);
+        llm.note(Path::root(), Event::BranchStarted { branch: name });
         flow.run_text(&llm, &input).await.map_err(|error| error.at(&llm.place()))
     }
     .boxed()
@@ -225,8 +240,10 @@ pub struct ForEach<'f, F> {
 enum Split<'f> {
     Lines,
     Json,
-    Code(Box<dyn Fn(&str) -> Vec<String> + Send + Sync + 'f>),
+    Code(Splitter<'f>),
 }
+
+type Splitter<'f> = Box<dyn Fn(&str) -> Vec<String> + Send + Sync + 'f>;
 
 impl<'f, F> ForEach<'f, F> {
     /// Takes the input as a JSON array. Strings are items as they are, anything else as its JSON.
@@ -268,12 +285,8 @@ impl<'f, F> ForEach<'f, F> {
         self
     }
 
-    /// Says whether the flow can run at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] when `at_least` asks for nothing or for more than `at_most` allows.
-    pub fn check(&self) -> Result<()> {
-        check_policy(self.policy, self.at_most, "items")
+    fn defect(&self) -> Option<String> {
+        policy_defect(self.policy, self.at_most, "items")
     }
 
     fn items(&self, input: &str) -> Result<Vec<String>> {
@@ -314,7 +327,8 @@ impl<F: Flow> Flow for ForEach<'_, F> {
             let items =
                 self.check().and_then(|()| self.items(input)).map_err(|error| error.at(&llm.place()))?;
             let branches = items.into_iter().enumerate().map(|(n, item)| {
-                ((n + 1).to_string(), branch(&self.flow, llm, format!("input {}", n + 1), item))
+                let name = (n + 1).to_string();
+                (name.clone(), branch(name, &self.flow, llm, format!("input {}", n + 1), item))
             });
             gather(llm, "items", branches.collect(), self.policy, self.at_once).await
         }
@@ -325,7 +339,13 @@ impl<F: Flow> Flow for ForEach<'_, F> {
         let flow = self.flow.shape();
         let fewest = if let Policy::AtLeast(n) = self.policy { n } else { 1 };
         let title = format!("at most {} items, {}", self.at_most, policy_words(self.policy));
-        Shape::new("for each", "", flow.calls().times(fewest, self.at_most)).noting(&title).part("item", flow)
+        let calls = flow.calls().times(fewest, self.at_most);
+        with_defect(Shape::new("for each", "", calls).noting(&title).part("item", flow), self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        self.flow.check()
     }
 }
 

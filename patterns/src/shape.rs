@@ -1,9 +1,11 @@
-//! The picture of a flow before it runs: tree, Mermaid, fewest and most calls.
+//! The picture of a flow before it runs: tree, diagrams, fewest and most calls.
 
 use std::fmt::{self, Write as _};
 use std::ops::Add;
 
 use serde::Serialize;
+
+mod graph;
 
 /// How many calls to the model a flow makes when it comes to an answer. A run that fails may make fewer, never more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -80,7 +82,8 @@ fn calls(n: u64) -> &'static str {
 
 /// The picture of a flow: its pattern, its parts and how many calls it makes.
 ///
-/// `Display` is a tree with the bounds of every part; [`mermaid`](Shape::mermaid) is a diagram for Markdown.
+/// `Display` is a tree with the bounds of every part; [`mermaid`](Shape::mermaid) is a diagram for Markdown,
+/// [`dot`](Shape::dot) one for Graphviz, and [`svg`](Shape::svg) a picture that needs neither.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[must_use]
 pub struct Shape {
@@ -144,98 +147,58 @@ impl Shape {
         self.calls
     }
 
-    /// The flow as a Mermaid flowchart.
-    pub fn mermaid(&self) -> String {
-        let mut out = String::from("flowchart TD\n");
-        let mut next = 0;
-        self.draw(&mut out, &mut next);
+    /// The tree that `Display` prints, each piece of it painted: to colour it on a terminal.
+    pub fn tree(&self, paint: &dyn Fn(Ink, &str) -> String) -> String {
+        let mut out = String::new();
+        self.branch(&mut out, paint, "", "");
         out
     }
 
-    /// Draws this node and its parts; gives the first and the last node of it.
-    fn draw(&self, out: &mut String, next: &mut usize) -> (usize, usize) {
-        if self.sequence && !self.parts.is_empty() {
-            let mut ends: Option<(usize, usize)> = None;
-            for (_, part) in &self.parts {
-                let (first, last) = part.draw(out, next);
-                ends = Some(match ends {
-                    None => (first, last),
-                    Some((start, before)) => {
-                        let _ = writeln!(out, "    n{before} --> n{first}");
-                        (start, last)
-                    }
-                });
-            }
-            return ends.unwrap_or((*next, *next));
-        }
-        let node = *next;
-        *next += 1;
-        let (open, close) = match &*self.pattern {
-            "gate" => ("{{", "}}"),
-            "step" => ("([", "])"),
-            "prompt" => ("[", "]"),
-            _ => ("[[", "]]"),
-        };
-        let title = if self.title.is_empty() { String::new() } else { format!(": {}", self.title) };
-        let head: Vec<_> =
-            [format!("{}{title}", self.pattern)].into_iter().chain(self.notes.iter().cloned()).collect();
-        let _ = writeln!(out, "    n{node}{open}\"{}<br/>{}\"{close}", escaped(&head.join(", ")), self.calls);
-        for (edge, part) in &self.parts {
-            let (first, _) = part.draw(out, next);
-            let _ = if edge.is_empty() {
-                writeln!(out, "    n{node} --> n{first}")
-            } else {
-                writeln!(out, "    n{node} -->|\"{}\"| n{first}", escaped(edge))
-            };
-        }
-        (node, node)
-    }
-
-    fn tree(&self, f: &mut fmt::Formatter<'_>, edge: &str, indent: &str) -> fmt::Result {
+    fn branch(&self, out: &mut String, paint: &dyn Fn(Ink, &str) -> String, edge: &str, indent: &str) {
         if !edge.is_empty() {
-            write!(f, "{edge}: ")?;
+            out.push_str(&paint(Ink::Edge, edge));
+            out.push_str(": ");
         }
-        f.write_str(&self.pattern)?;
+        out.push_str(&paint(Ink::Pattern, &self.pattern));
         if !self.title.is_empty() {
-            write!(f, " \"{}\"", self.title)?;
+            let _ = write!(out, " \"{}\"", paint(Ink::Title, &self.title));
         }
         for note in &self.notes {
-            write!(f, ", {note}")?;
+            let _ = write!(out, ", {note}");
         }
-        writeln!(f, " ({})", self.calls)?;
+        let _ = writeln!(out, " {}", paint(Ink::Calls, &format!("({})", self.calls)));
         for (n, (edge, part)) in self.parts.iter().enumerate() {
             let (branch, below) =
                 if n + 1 == self.parts.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            write!(f, "{indent}{branch}")?;
-            part.tree(f, edge, &format!("{indent}{below}"))?;
+            out.push_str(&paint(Ink::Line, &format!("{indent}{branch}")));
+            part.branch(out, paint, edge, &format!("{indent}{below}"));
         }
-        Ok(())
     }
+}
+
+/// A piece of the [tree](Shape::tree) of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ink {
+    /// The lines of the tree.
+    Line,
+    /// What leads to a part.
+    Edge,
+    /// A pattern's name.
+    Pattern,
+    /// What it is about.
+    Title,
+    /// How many calls it makes.
+    Calls,
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tree(f, "", "")
+        f.write_str(&self.tree(&|_, piece| piece.to_owned()))
     }
 }
 
 /// The first words of a text, on one line.
 fn short(text: &str) -> String {
     crate::error::excerpt(&text.split_whitespace().collect::<Vec<_>>().join(" "), 60)
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("#quot;"),
-            '<' => out.push_str("#lt;"),
-            '>' => out.push_str("#gt;"),
-            '#' => out.push_str("#35;"),
-            '|' => out.push_str("#124;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::flow::Flow;
+use crate::flow::{Flow, Under};
 use crate::llm::{Llm, Request};
 use crate::path::Path;
 use crate::reply::Reply;
@@ -99,7 +99,7 @@ where
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
         match self.calls.most {
-            None => self.run.start(llm, input).boxed(),
+            None => async move { start(&self.run, &Under::apart(llm), input).await }.boxed(),
             Some(most) => {
                 async move {
                     let capped = Capped { llm, most, made: AtomicU64::new(0), step: &self.name };
@@ -178,7 +178,9 @@ where
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
         match self.calls.most {
-            None => self.run.start(&self.state, llm, input).boxed(),
+            None => {
+                async move { start_with(&self.run, &self.state, &Under::apart(llm), input).await }.boxed()
+            }
             Some(most) => async move {
                 let capped = Capped { llm, most, made: AtomicU64::new(0), step: &self.name };
                 start_with(&self.run, &self.state, &capped, input).await

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::choose::{Chosen, read_text, unreadable};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::flow::{BoxFlow, Flow, Under};
 use crate::llm::{Label, Llm, OneOf};
@@ -14,13 +14,15 @@ use crate::outcome::{Census, Outcome, Status, fan_out};
 use crate::parts::tell_end;
 use crate::path::Path;
 use crate::reply::Reply;
+use crate::sections::{refuse, with_defect};
 use crate::shape::{Calls, Shape};
 
+mod check;
 mod rules;
 mod tally;
 
 use rules::{Count, Rule};
-pub use rules::{Ended, Tie};
+pub use rules::{Tie, VoteEnd};
 pub use tally::{Ballot, Standing, Tally};
 
 /// How many samples [`Vote::ahead_by`] draws at most unless told otherwise.
@@ -58,6 +60,9 @@ const MOST_SAMPLES: usize = 25;
 /// The vote ends as soon as nothing that the voters not heard yet can do would change the outcome, and no later; calls
 /// under way are dropped. Every voter is asked as a [sample](crate::Request::sample) of its own, so that no cache makes
 /// two of them one.
+///
+/// A vote that can never be decided, for want of voters, labels or weight or because two rules contradict each other, is
+/// an [`ErrorKind::Config`](crate::ErrorKind::Config) before the first call; [`check`](Flow::check) tells it at once.
 pub fn vote<'f>(voters: usize, flow: impl Flow + 'f) -> Vote<'f> {
     Vote::new(Voters::Same(flow.boxed(), voters))
 }
@@ -102,8 +107,10 @@ enum Voters<'f> {
 /// How a ballot is read.
 enum Reading<'f> {
     Among(Vec<Label>),
-    Code(Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'f>),
+    Code(Reader<'f>),
 }
+
+type Reader<'f> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'f>;
 
 /// What a voter said: the choice (`None`: it abstains), and why.
 type Said = (Option<String>, Option<String>);
@@ -196,88 +203,6 @@ impl<'f> Vote<'f> {
         self
     }
 
-    /// Says whether the vote can be held at all. [`run`](Flow::run) asks this before its first call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] for a vote without voters, two rules or two ways to read a ballot, labels that are
-    /// empty, repeated or fewer than two, weights that are 0 or not one per voter, and numbers that can never be reached.
-    pub fn check(&self) -> Result<()> {
-        match self.defect() {
-            Some(defect) => Err(Error::new(ErrorKind::Config, defect)),
-            None => Ok(()),
-        }
-    }
-
-    fn defect(&self) -> Option<String> {
-        let voters = self.samples();
-        let weight: u64 = self.weights().iter().sum();
-        let ahead = matches!(self.rule(), Rule::AheadBy(_));
-        let declared = match self.reading.first() {
-            Some(Reading::Among(labels)) => Some(labels),
-            _ => None,
-        };
-        if self.width() == 0 {
-            return Some("a vote needs at least one voter".into());
-        }
-        if self.rules.len() > 1 {
-            return Some("a vote has one rule: `needing`, `unanimous` or `ahead_by`".into());
-        }
-        if self.reading.len() > 1 {
-            return Some("a ballot is read in one way: `among` or `normalised`".into());
-        }
-        if let Some(labels) = declared {
-            let mut names: Vec<_> =
-                labels.iter().chain(&self.abstention).map(|label| label.name.trim().to_lowercase()).collect();
-            let all = names.len();
-            names.sort_unstable();
-            names.dedup();
-            if labels.len() < 2 || names.iter().any(String::is_empty) {
-                return Some("`among` needs at least two labels, none of them empty".into());
-            }
-            if names.len() < all {
-                return Some(
-                    "two labels of a vote are the same but for case; give each a name of its own".into(),
-                );
-            }
-        }
-        match (&self.tie, declared) {
-            (Some(Tie::Declared), None) => return Some("`Tie::Declared` needs labels; add `among`".into()),
-            (Some(Tie::To(label)), Some(labels)) if !labels.iter().any(|known| known.name == *label) => {
-                return Some(format!("the tie rule names `{label}`, which is none of the labels"));
-            }
-            _ => {}
-        }
-        if self.abstention.is_some() && declared.is_none() {
-            return Some("`abstain` needs labels; add `among`, or let the normaliser give `None`".into());
-        }
-        if self.at_most.is_some() && !ahead {
-            return Some("`at_most` is for `ahead_by`; other votes have as many samples as voters".into());
-        }
-        if let (Some(most), Voters::Each(list)) = (self.at_most, &self.voters)
-            && most > list.len()
-        {
-            return Some(format!("`at_most({most})` would ask some of the {} voters twice", list.len()));
-        }
-        if self.at_most == Some(0) {
-            return Some("`at_most(0)` draws no sample".into());
-        }
-        if let Some(weights) = &self.weights
-            && (weights.len() != voters || weights.contains(&0))
-        {
-            return Some(format!("`weighted` needs one number from 1 for each of {voters} voters"));
-        }
-        if self.quorate() > voters {
-            return Some(format!("a quorum of {} can never be met by {voters} voters", self.quorate()));
-        }
-        match self.rule() {
-            Rule::Needing(0) | Rule::AheadBy(0) => Some("`needing` and `ahead_by` need at least 1".into()),
-            Rule::Needing(k) | Rule::AheadBy(k) if k > weight => {
-                Some(format!("{k} can never be reached: all ballots together weigh {weight}"))
-            }
-            _ => None,
-        }
-    }
-
     fn rule(&self) -> Rule {
         self.rules.first().copied().unwrap_or(Rule::Plurality)
     }
@@ -330,6 +255,7 @@ impl<'f> Vote<'f> {
     async fn ask(&self, llm: &dyn Llm, n: usize, input: &str, one_of: Option<&OneOf>) -> Result<Said> {
         let number = u32::try_from(n + 1).unwrap_or(u32::MAX);
         let llm = &Under::new(llm, format!("voter {number}")).sample(number);
+        llm.note(Path::root(), Event::BranchStarted { branch: format!("voter {number}") });
         let flow = self.flow(n);
         let said = async {
             let Some(one_of) = one_of else {
@@ -413,10 +339,10 @@ impl<'f> Vote<'f> {
         names: Vec<String>,
     ) -> Tally {
         let (winner, why) = match decision {
-            Some(Ok(place)) => (names.get(place).cloned(), Ended::Decided),
+            Some(Ok(place)) => (names.get(place).cloned(), VoteEnd::Decided),
             Some(Err(why)) => (None, why),
             // every vote is decided once all are heard
-            None => (None, Ended::Impossible),
+            None => (None, VoteEnd::Impossible),
         };
         let mut census = Census::of(ballots.iter().map(|ballot| &ballot.outcome));
         let asked = ballots.len();
@@ -503,9 +429,14 @@ impl Flow for Vote<'_> {
             };
             shape = shape.part(edge, flow);
         }
-        match self.defect() {
-            None => shape,
-            Some(defect) => shape.noting(&format!("cannot run: {defect}")),
+        with_defect(shape, self.defect())
+    }
+
+    fn check(&self) -> Result<()> {
+        refuse(self.defect())?;
+        match &self.voters {
+            Voters::Same(flow, _) => flow.check(),
+            Voters::Each(list) => list.iter().try_for_each(Flow::check),
         }
     }
 }

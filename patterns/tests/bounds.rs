@@ -2,6 +2,7 @@
 //! `shape().calls()` says, and no run makes more.
 //!
 //! To add a pattern: a variant of [`Spec`], an arm of [`build`], a line in [`specs`].
+#![allow(clippy::unwrap_used)] // in a test it says what is wrong well enough
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use patterns::{
     BoxFlow, Check, Choice, Error, ErrorKind, Expect, Flow, Policy, Reply, Request, Result, Stop, Tie, chain,
-    for_each, orchestrate, sections, step, vote, vote_of,
+    for_each, orchestrate, refine, route, sections, step, vote, vote_of,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -27,6 +28,14 @@ enum Spec {
     ForEach(Box<Spec>, usize, Policy),
     Vote(Ballots, usize, Box<Spec>, Rule),
     Panel(Ballots, Vec<Spec>, Rule),
+    /// A rule to the first way, one to `other`, the ways, and what else.
+    Route {
+        rules: (bool, bool),
+        ways: Vec<Spec>,
+        otherwise: Option<Box<Spec>>,
+    },
+    /// A drafter, what judges it, how often, and whether it must be accepted.
+    Refine(Box<Spec>, Judge, usize, bool),
     Orchestrate {
         planner: Box<Spec>,
         workers: Vec<Spec>,
@@ -34,6 +43,15 @@ enum Spec {
         policy: Policy,
         again: (u32, u32),
     },
+}
+
+#[derive(Clone, Debug)]
+enum Judge {
+    Criteria,
+    Score,
+    Code,
+    CodeThenCriteria,
+    Flow(Box<Spec>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +80,7 @@ fn build(spec: &Spec) -> BoxFlow<'static> {
                 let mut text = text.to_owned();
                 for n in 0..*calls {
                     text = llm.ask(&text).await?;
-                    if n == 0 && text.len() % 5 == 0 {
+                    if n == 0 && text.len().is_multiple_of(5) {
                         return Err(Error::step("does not like it"));
                     }
                 }
@@ -87,6 +105,35 @@ fn build(spec: &Spec) -> BoxFlow<'static> {
         Spec::Vote(ballots, n, flow, rule) => held(vote(*n, build(flow)), *n, *ballots, *rule),
         Spec::Panel(ballots, list, rule) => {
             held(vote_of(list.iter().map(build)), list.len(), *ballots, *rule)
+        }
+        Spec::Route { rules: (first, other), ways, otherwise } => {
+            let mut flow = route("Which way?");
+            for (n, way) in ways.iter().enumerate() {
+                flow = flow.when(n.to_string(), build(way));
+            }
+            if *first {
+                flow = flow.when_matches("0", |text: &str| text.len().is_multiple_of(3));
+            }
+            if let Some(otherwise) = otherwise {
+                flow = flow.otherwise(build(otherwise));
+                if *other {
+                    flow = flow.when_matches("other", |text: &str| text.len().is_multiple_of(2));
+                }
+            }
+            flow.boxed()
+        }
+        Spec::Refine(drafter, judge, rounds, or_fail) => {
+            let drafter = refine(build(drafter));
+            let good = |text: &str| text.starts_with("yes");
+            let flow = match judge {
+                Judge::Criteria => drafter.until("Good."),
+                Judge::Score => drafter.until(patterns::Judge::criteria("Good.").at_least(0.7)),
+                Judge::Code => drafter.until_code(good),
+                Judge::CodeThenCriteria => drafter.until("Good.").until_code(good),
+                Judge::Flow(judge) => drafter.until(patterns::Judge::flow(build(judge))),
+            };
+            let flow = flow.rounds(*rounds);
+            if *or_fail { flow.or_fail().boxed() } else { flow.boxed() }
         }
         Spec::Orchestrate { planner, workers, merge, policy, again: (retries, rounds) } => {
             let mut flow = orchestrate(build(planner)).work(build(&workers[0])).at_most(3);
@@ -130,6 +177,15 @@ fn specs() -> impl Strategy<Value = Spec> {
         let list = || prop::collection::vec(inner.clone(), 1..4);
         let policy = || prop_oneof![Just(Policy::All), Just(Policy::AtLeast(1)), Just(Policy::BestEffort)];
         let ballots = || prop_oneof![Just(Ballots::Among), Just(Ballots::Code), Just(Ballots::Text)];
+        let judge = || {
+            prop_oneof![
+                2 => Just(Judge::Criteria),
+                2 => Just(Judge::Score),
+                1 => Just(Judge::Code),
+                1 => Just(Judge::CodeThenCriteria),
+                1 => boxed().prop_map(Judge::Flow),
+            ]
+        };
         let rule = || {
             prop_oneof![
                 Just(Rule::Plurality),
@@ -149,6 +205,10 @@ fn specs() -> impl Strategy<Value = Spec> {
             (ballots(), 1..5usize, boxed(), rule())
                 .prop_map(|(ballots, n, flow, rule)| { Spec::Vote(ballots, n, flow, rule) }),
             (ballots(), list(), rule()).prop_map(|(ballots, list, rule)| Spec::Panel(ballots, list, rule)),
+            (any::<(bool, bool)>(), list(), prop::option::of(boxed()))
+                .prop_map(|(rules, ways, otherwise)| Spec::Route { rules, ways, otherwise }),
+            (boxed(), judge(), 1..4usize, any::<bool>())
+                .prop_map(|(drafter, judge, rounds, or_fail)| Spec::Refine(drafter, judge, rounds, or_fail)),
             (boxed(), list(), prop::option::of(boxed()), policy(), (0..2u32, 0..2u32)).prop_map(
                 |(planner, workers, merge, policy, again)| Spec::Orchestrate {
                     planner,
@@ -228,6 +288,14 @@ fn answer(dice: &Dice, request: &Request) -> Result<Reply> {
     {
         let name = names.split([',', '.']).next().unwrap_or_default();
         return Ok(Reply::text_of(dice.pick(&[&*format!("<{tag}>{name}</{tag}>"), "Who knows?"])));
+    }
+    if request.system.contains("<score>") || text.contains("<score>") {
+        return Ok(Reply::text_of(dice.pick(&["<score>9/10</score>", "<score>4/10</score>", "Well."])));
+    }
+    if text.contains("<task>\n") && dice.roll(2) == 0 {
+        return Ok(Reply::text_of(
+            dice.pick(&["<evaluation>PASS</evaluation>", "<evaluation>FAIL</evaluation>"]),
+        ));
     }
     if text.contains("<tasks>") {
         return Ok(Reply::text_of(plan(dice)));

@@ -39,7 +39,7 @@ use crate::tools::{Limits, Tool};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> patterns::Result<()> {
-/// use patterns::{Block, Finish, Flow, Reply, Request, Stop, agent, tool};
+/// use patterns::{Block, AgentEnd, Flow, Reply, Request, Stop, agent, tool};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Place { city: String }
@@ -58,7 +58,7 @@ use crate::tools::{Limits, Tool};
 ///     }
 /// };
 /// let done = desk.run(&llm, "What is it like in Oslo?").await?;
-/// assert_eq!((done.text.as_str(), done.turns, done.why), ("There is snow in Oslo.", 2, Finish::Answered));
+/// assert_eq!((done.text.as_str(), done.turns, done.why), ("There is snow in Oslo.", 2, AgentEnd::Answered));
 /// assert_eq!(desk.shape().calls().to_string(), "1 to 4 calls");
 /// # Ok(()) }
 /// ```
@@ -116,7 +116,7 @@ pub struct Agented {
     /// How many replies there were.
     pub turns: usize,
     /// Why the loop ended.
-    pub why: Finish,
+    pub why: AgentEnd,
     /// What the last check said of the answer, if there are checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -132,7 +132,7 @@ pub struct Agented {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Finish {
+pub enum AgentEnd {
     /// The model answered.
     Answered,
     /// The cap on turns is reached, and the model still wants to go on.
@@ -151,7 +151,7 @@ fn in_words<S: serde::Serializer>(kind: &ErrorKind, to: S) -> Result<S::Ok, S::E
     to.serialize_str(kind.as_str())
 }
 
-impl Finish {
+impl AgentEnd {
     fn reason(&self, turns: usize) -> String {
         match self {
             Self::Answered => "the model answered".to_owned(),
@@ -163,7 +163,7 @@ impl Finish {
     }
 }
 
-impl From<Error> for Finish {
+impl From<Error> for AgentEnd {
     fn from(error: Error) -> Self {
         Self::Failed { kind: error.kind(), reason: error.to_string() }
     }
@@ -176,9 +176,9 @@ impl TryFrom<Agented> for String {
 
     fn try_from(done: Agented) -> Result<Self> {
         let kind = match &done.why {
-            Finish::Answered => return Ok(done.text),
-            Finish::Turns => ErrorKind::Cap,
-            Finish::Failed { kind, .. } => *kind,
+            AgentEnd::Answered => return Ok(done.text),
+            AgentEnd::Turns => ErrorKind::Cap,
+            AgentEnd::Failed { kind, .. } => *kind,
         };
         Err(Error::new(kind, done.why.reason(done.turns)).with_partial(done.text).with_usage(done.usage))
     }

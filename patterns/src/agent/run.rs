@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::context::clear_results;
 use super::guard::{Denied, Stopped, ToolCall};
-use super::{Agent, Agented, Finish};
+use super::{Agent, Agented, AgentEnd};
 use crate::answer::wrap;
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
@@ -71,11 +71,11 @@ impl<'r, 'f> Run<'r, 'f> {
             }
         };
         match (&why, &self.verdict) {
-            (Finish::Answered, Some(verdict)) if !verdict.accepted => {
+            (AgentEnd::Answered, Some(verdict)) if !verdict.accepted => {
                 let reason = format!("the answer was not accepted: {}", verdict.feedback);
                 self.llm.note(Path::root(), Event::Degraded { reason });
             }
-            (Finish::Answered, _) => {}
+            (AgentEnd::Answered, _) => {}
             (why, _) => self.llm.note(Path::root(), Event::Capped { reason: why.reason(self.turns) }),
         }
         Ok(Agented {
@@ -90,7 +90,7 @@ impl<'r, 'f> Run<'r, 'f> {
     }
 
     /// One call to the model, and what it asks for.
-    async fn turn(&mut self) -> Result<ControlFlow<Finish>> {
+    async fn turn(&mut self) -> Result<ControlFlow<AgentEnd>> {
         let number = self.turns + 1;
         let reply = self.llm.call(self.request.clone().at(&format!("turn {number}"))).await?;
         self.turns = number;
@@ -133,22 +133,22 @@ impl<'r, 'f> Run<'r, 'f> {
             }
         }
         match end {
-            Some(Finish::Answered) => self.judge(last).await,
+            Some(AgentEnd::Answered) => self.judge(last).await,
             Some(end) => Ok(ControlFlow::Break(end)),
             None => Ok(ControlFlow::Continue(())),
         }
     }
 
     /// Why the loop ends with this reply, if it does.
-    fn end_of(&self, reply: &Reply, no_uses: bool, last: bool) -> Option<Finish> {
+    fn end_of(&self, reply: &Reply, no_uses: bool, last: bool) -> Option<AgentEnd> {
         match &reply.stop {
-            Stop::ToolUse if no_uses => Some(Finish::Failed {
+            Stop::ToolUse if no_uses => Some(AgentEnd::Failed {
                 kind: ErrorKind::Protocol,
                 reason: "the model stopped for a tool and called none".to_owned(),
             }),
-            Stop::ToolUse | Stop::PauseTurn | Stop::Compaction => last.then_some(Finish::Turns),
+            Stop::ToolUse | Stop::PauseTurn | Stop::Compaction => last.then_some(AgentEnd::Turns),
             // cut, refused, empty, or for a reason that nobody here knows: no tool of such a turn is run
-            _ => Some(reply.answer().map_or_else(Finish::from, |_| Finish::Answered)),
+            _ => Some(reply.answer().map_or_else(AgentEnd::from, |_| AgentEnd::Answered)),
         }
     }
 
@@ -229,9 +229,9 @@ impl<'r, 'f> Run<'r, 'f> {
     }
 
     /// Holds the answer against the agent's checks; asks for a better one while rounds and turns are left.
-    async fn judge(&mut self, last: bool) -> Result<ControlFlow<Finish>> {
+    async fn judge(&mut self, last: bool) -> Result<ControlFlow<AgentEnd>> {
         if self.agent.checks.is_empty() {
-            return Ok(ControlFlow::Break(Finish::Answered));
+            return Ok(ControlFlow::Break(AgentEnd::Answered));
         }
         self.judged += 1;
         let verdict = self.verdict().await?;
@@ -255,7 +255,7 @@ impl<'r, 'f> Run<'r, 'f> {
             )));
         }
         self.verdict = Some(verdict);
-        Ok(if over { ControlFlow::Break(Finish::Answered) } else { ControlFlow::Continue(()) })
+        Ok(if over { ControlFlow::Break(AgentEnd::Answered) } else { ControlFlow::Continue(()) })
     }
 
     /// What the checks say of the answer and of its evidence; the first that does not accept it decides.

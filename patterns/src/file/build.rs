@@ -109,7 +109,7 @@ impl Pattern {
     fn under<'a>(&'a self, llm: &'a dyn Llm) -> Under<'a> {
         match &self.model {
             Some(model) => Under::with_model(llm, model),
-            None => Under::new(llm, ""),
+            None => Under::new(llm, "").as_answer(),
         }
     }
 

@@ -285,15 +285,19 @@ impl Call<'_> {
         self.meter.sums.add(&self.path, model, line);
         self.meter.sums.under_way.fetch_sub(1, Ordering::Relaxed);
         if let Some(on_event) = &self.on_event {
+            let (reply, error) = match result {
+                Some(Ok(reply)) => (Some(reply), None),
+                Some(Err(error)) => (None, Some(error)),
+                None => (None, None),
+            };
             let event = Event::CallEnded {
                 model: self.model.clone(),
                 usage: line.usage,
                 cost: cost.map(Usd::dollars),
                 outcome: outcome.to_owned(),
-                reason: result.map(|result| match result {
-                    Ok(reply) => reply.stop.as_str().to_owned(),
-                    Err(error) => error.to_string(),
-                }),
+                stop: reply.map(|reply| reply.stop.as_str().to_owned()),
+                error: error.map(|error| error.kind().to_string()),
+                reason: error.map(ToString::to_string),
             };
             on_event.hear(&self.path, event);
         }

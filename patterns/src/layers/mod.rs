@@ -46,7 +46,7 @@ use futures::future::BoxFuture;
 
 use crate::error::Result;
 use crate::event::Event;
-use crate::llm::{Llm, Request};
+use crate::llm::{Llm, OnText, Request};
 use crate::path::Path;
 use crate::reply::Reply;
 
@@ -217,6 +217,9 @@ impl<K: Layer, L: Llm> Llm for Layered<K, L> {
     }
     fn place(&self) -> Path {
         self.llm.place()
+    }
+    fn answer_to(&self) -> Option<OnText> {
+        self.llm.answer_to()
     }
 }
 

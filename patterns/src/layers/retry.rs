@@ -144,7 +144,8 @@ impl Layer for Retry {
                 }
                 request.tell_with(|| Event::Retried {
                     attempt,
-                    reason: error.to_string(),
+                    error: error.kind().to_string(),
+                    reason: Some(error.to_string()),
                     rate_limited: error.kind() == ErrorKind::RateLimited,
                     seconds: wait.as_secs_f64(),
                 });

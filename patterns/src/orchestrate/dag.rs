@@ -1,6 +1,6 @@
 //! A plan being carried out: every task starts the moment that what it needs is done.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -69,15 +69,21 @@ impl Dag {
             self.plan.tasks.iter().enumerate().map(|(n, task)| (task.id.clone(), n)).collect();
         let at_once = if flow.at_once == 0 { usize::MAX } else { flow.at_once };
         let mut running = FuturesUnordered::new();
+        let mut told = HashSet::new(); // the tasks that are ready
         loop {
             self.skip(&places, &mut waiting, llm);
             if last && self.is_lost(flow) {
                 break;
             }
+            for n in waiting.iter().filter(|n| self.is_ready(**n, &places)) {
+                if told.insert(*n) {
+                    let task = &self.plan.tasks[*n];
+                    let event = Event::BranchReady { branch: task.id.clone() };
+                    llm.note(Path::root().inside(&place(task)), event);
+                }
+            }
             while running.len() < at_once {
-                let ready = waiting.iter().position(|n| {
-                    self.needs(*n, &places).all(|need| matches!(self.outcomes[need], Some(Outcome::Ok(_))))
-                });
+                let ready = waiting.iter().position(|n| self.is_ready(*n, &places));
                 let Some(n) = ready.map(|at| waiting.remove(at)) else { break };
                 running.push(self.start(n, flow, llm, input, &places));
             }
@@ -89,6 +95,11 @@ impl Dag {
         for (task, _) in self.plan.tasks.iter().zip(&self.outcomes).filter(|(_, outcome)| outcome.is_none()) {
             tell_end(llm, &task.id, &Outcome::<()>::Cancelled);
         }
+    }
+
+    /// Whether all that this task needs has a result.
+    fn is_ready(&self, n: usize, places: &HashMap<String, usize>) -> bool {
+        self.needs(n, places).all(|need| matches!(self.outcomes[need], Some(Outcome::Ok(_))))
     }
 
     fn needs<'a>(&'a self, n: usize, places: &'a HashMap<String, usize>) -> impl Iterator<Item = usize> + 'a {
@@ -138,9 +149,15 @@ impl Dag {
     }
 }
 
+/// Where a task is done.
+fn place(task: &Task) -> String {
+    format!("task {}", task.id)
+}
+
 /// Does a task, again if it fails and that is allowed.
 async fn work(flow: &Orchestrate<'_>, llm: &dyn Llm, task: &Task, text: &str) -> Result<String> {
-    let llm = &Under::new(llm, format!("task {}", task.id));
+    let llm = &Under::new(llm, place(task));
+    llm.note(Path::root(), Event::BranchStarted { branch: task.id.clone() });
     let Some(worker) = flow.worker(task) else {
         let message = format!("there is no worker for task `{}`", task.id);
         return Err(Error::new(ErrorKind::Plan, message).at(&llm.place()));

@@ -40,17 +40,11 @@ impl Plan {
     /// When the text holds no tasks, a cut one, or one without a description.
     pub fn read(text: &str) -> Result<Self, answer::Unread> {
         let records = answer::tasks(text)?;
-        let ids: HashSet<_> = records.iter().filter_map(|record| record.id.clone()).collect();
         let tasks = records.into_iter().enumerate().map(|(n, record)| Task {
             id: record.id.unwrap_or_else(|| (n + 1).to_string()),
             kind: record.kind,
             description: record.description,
-            // models write `none` where they have been told to leave it empty
-            needs: record
-                .needs
-                .into_iter()
-                .filter(|id| ids.contains(id) || !id.eq_ignore_ascii_case("none"))
-                .collect(),
+            needs: record.needs,
         });
         Ok(Self { tasks: tasks.collect() })
     }
@@ -141,10 +135,10 @@ impl fmt::Display for PlanDefect {
             Self::Truncated => f.write_str("the plan was cut off before its end; write a shorter one"),
             Self::Empty => f.write_str("the plan has no task; it needs at least one"),
             Self::TooMany { found, at_most } => {
-                write!(f, "the plan has {found} tasks; at most {at_most} are allowed")
+                write!(f, "the plan has {}; at most {at_most} are allowed", tasks(*found))
             }
             Self::TooFew { found, at_least } => {
-                write!(f, "the plan has {found} tasks; at least {at_least} are needed")
+                write!(f, "the plan has {}; at least {at_least} are needed", tasks(*found))
             }
             Self::NoId { number } => write!(f, "task number {number} has no id"),
             Self::DuplicateId { id } => {
@@ -170,6 +164,10 @@ impl fmt::Display for PlanDefect {
             ),
         }
     }
+}
+
+fn tasks(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "task" } else { "tasks" })
 }
 
 /// A name as a model wrote it, bounded.

@@ -17,7 +17,7 @@ pub enum Tie {
 /// Why a vote ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum VoteEnd {
     /// There is a winner, whatever the voters not heard would have said.
     Decided,
     /// Every voter was heard, and the leaders are level.
@@ -28,7 +28,7 @@ pub enum Ended {
     NoQuorum,
 }
 
-impl Ended {
+impl VoteEnd {
     /// The reason in words.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ pub(super) struct Count<'a> {
 }
 
 /// A decision: the winner's place among the standings, or why there is none.
-pub(super) type Decision = Result<usize, Ended>;
+pub(super) type Decision = Result<usize, VoteEnd>;
 
 impl<'a> Count<'a> {
     /// A count before the first ballot. `labels` is `None` for an open set.
@@ -139,17 +139,17 @@ impl<'a> Count<'a> {
     /// The outcome, once it is certain. Voters still to be heard may cast any ballot or none.
     pub(super) fn decision(&self) -> Option<Decision> {
         if self.ballots + self.left < self.quorum {
-            return Some(Err(Ended::NoQuorum));
+            return Some(Err(VoteEnd::NoQuorum));
         }
         let (top, next) = self.top();
         let quorate = self.ballots >= self.quorum;
         let leader = self.standings.iter().position(|standing| standing.weight == top && top > 0);
         match self.rule {
             Rule::AheadBy(k) if quorate && top - next >= k => leader.map(Ok),
-            Rule::AheadBy(k) => (top + self.left_weight - next < k).then_some(Err(Ended::Impossible)),
-            Rule::Unanimous if next > 0 => Some(Err(Ended::Impossible)),
+            Rule::AheadBy(k) => (top + self.left_weight - next < k).then_some(Err(VoteEnd::Impossible)),
+            Rule::Unanimous if next > 0 => Some(Err(VoteEnd::Impossible)),
             Rule::Unanimous => leader.filter(|_| self.left == 0).map(Ok),
-            Rule::Needing(k) if top + self.left_weight < k => Some(Err(Ended::Impossible)),
+            Rule::Needing(k) if top + self.left_weight < k => Some(Err(VoteEnd::Impossible)),
             Rule::Needing(k) if top < k => None,
             Rule::Needing(_) | Rule::Plurality if !quorate => None,
             Rule::Needing(_) | Rule::Plurality => {
@@ -157,7 +157,7 @@ impl<'a> Count<'a> {
                     self.standings.iter().position(|leader| leader.weight == top && self.is_safe(leader));
                 match safe {
                     Some(winner) => Some(Ok(winner)),
-                    None => (self.left == 0).then_some(Err(Ended::Tie)),
+                    None => (self.left == 0).then_some(Err(VoteEnd::Tie)),
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Ended;
+use super::VoteEnd;
 use crate::error::{Error, ErrorKind, Result};
 use crate::outcome::{Census, Outcome};
 
@@ -39,7 +39,7 @@ pub struct Tally {
     /// The winner; `None` when there is none.
     pub winner: Option<String>,
     /// Why the vote ended.
-    pub why: Ended,
+    pub why: VoteEnd,
     /// The labels in the order of their declaration, or of their first ballot.
     pub counts: Vec<Standing>,
     /// By how much the leader leads; 0 in a tie.

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use patterns::{Check, ErrorKind, Event, Finish, Flow, Reply, Stop, agent, tool};
+use patterns::{Check, ErrorKind, Event, AgentEnd, Flow, Reply, Stop, agent, tool};
 use serde_json::json;
 
 use super::common::Model;
@@ -44,7 +44,7 @@ async fn compaction_is_asked_of_the_service_and_its_block_goes_back_as_it_is() {
     let block = r#"{"type":"compaction","content":null,"encrypted_content":"b64"}"#;
     let model = Model::replies([reply(Stop::Compaction, &format!("[{block}]")), Reply::text_of("done")]);
     let done = agent("Go.").compact_at(80_000).run(&model, "Go.").await.unwrap();
-    assert_eq!(done.why, Finish::Answered);
+    assert_eq!(done.why, AgentEnd::Answered);
     let requests = model.requests.lock().unwrap();
     assert_eq!(
         requests[0].extra["context_management"],
@@ -65,7 +65,7 @@ async fn an_answer_that_is_not_accepted_goes_back_with_the_reason_at_most_once()
 
     let model = Model::replies([Reply::text_of("one"), Reply::text_of("three"), Reply::text_of("two")]);
     let done = desk.run(&model, "Go.").await.unwrap();
-    assert_eq!((done.text.as_str(), model.calls(), &done.why), ("three", 2, &Finish::Answered));
+    assert_eq!((done.text.as_str(), model.calls(), &done.why), ("three", 2, &AgentEnd::Answered));
     assert!(!done.verdict.unwrap().accepted);
     assert!(
         model
@@ -104,7 +104,7 @@ async fn an_answer_whose_judge_fails_is_kept_and_not_passed_for_accepted() {
         _ => Err(patterns::Error::new(ErrorKind::OverBudget, "the budget is used up")),
     });
     let done = agent("Go.").until("Good.").run(&model, "Go.").await.unwrap();
-    assert!(matches!(done.why, Finish::Failed { kind: ErrorKind::OverBudget, .. }), "{:?}", done.why);
+    assert!(matches!(done.why, AgentEnd::Failed { kind: ErrorKind::OverBudget, .. }), "{:?}", done.why);
     assert_eq!((done.text.as_str(), done.messages.len()), ("an answer", 2));
 }
 
@@ -114,5 +114,5 @@ async fn a_check_asks_for_no_better_answer_when_no_turn_is_left() {
     let look = tool("look", "Looks.", async |_: N| Ok("seen".to_owned()));
     let done =
         agent("Go.").with(look).turns(2).until(Check::code(|_| false)).run(&model, "Go.").await.unwrap();
-    assert_eq!((done.text.as_str(), done.why, done.messages.len()), ("one", Finish::Answered, 4));
+    assert_eq!((done.text.as_str(), done.why, done.messages.len()), ("one", AgentEnd::Answered, 4));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use patterns::{Error, ErrorKind, Event, Finish, Flow, Stop, agent, tool};
+use patterns::{Error, ErrorKind, Event, AgentEnd, Flow, Stop, agent, tool};
 
 use super::common::Model;
 use super::{N, calls, reply};
@@ -59,10 +59,10 @@ async fn every_stop_reason_has_its_own_action_and_only_tool_use_runs_tools() {
         assert_eq!(ran.load(Ordering::Relaxed), runs, "{row}");
         assert_eq!(done.messages[1].content, sent_back, "{row}");
         match (&done.why, end) {
-            (Finish::Answered, None) => {
+            (AgentEnd::Answered, None) => {
                 assert_eq!(done.text, if model_calls == 2 { "done" } else { "so far" }, "{row}")
             }
-            (Finish::Failed { kind, .. }, Some(end)) => assert_eq!(*kind, end, "{row}"),
+            (AgentEnd::Failed { kind, .. }, Some(end)) => assert_eq!(*kind, end, "{row}"),
             (why, _) => panic!("{row}: {why:?}"),
         }
         if model_calls == 2 && runs == 0 {
@@ -76,7 +76,7 @@ async fn every_stop_reason_has_its_own_action_and_only_tool_use_runs_tools() {
 async fn an_empty_answer_is_no_answer() {
     let model = Model::replies([reply(Stop::EndTurn, "[]")]);
     let done = agent("Count.").run(&model, "Go.").await.unwrap();
-    assert!(matches!(done.why, Finish::Failed { kind: ErrorKind::Empty, .. }), "{:?}", done.why);
+    assert!(matches!(done.why, AgentEnd::Failed { kind: ErrorKind::Empty, .. }), "{:?}", done.why);
     assert_eq!(String::try_from(done).unwrap_err().kind(), ErrorKind::Empty);
 }
 
@@ -94,7 +94,7 @@ async fn the_cap_stops_before_tools_whose_results_nobody_would_read_and_keeps_wh
         last,
     ]);
     let done = agent("Count.").with(count).turns(3).run(&model, "Go.").await.unwrap();
-    assert_eq!((done.turns, &done.why, ran.load(Ordering::Relaxed)), (3, &Finish::Turns, 2));
+    assert_eq!((done.turns, &done.why, ran.load(Ordering::Relaxed)), (3, &AgentEnd::Turns, 2));
     assert_eq!(done.messages.len(), 6, "question, two turns with their results, the last turn");
     assert_eq!(done.text, "so far");
     assert!(
@@ -111,7 +111,7 @@ async fn the_cap_stops_before_tools_whose_results_nobody_would_read_and_keeps_wh
 async fn a_paused_turn_is_resumed_only_up_to_the_cap() {
     let model = Model::new(|_| Ok(reply(Stop::PauseTurn, &format!("[{TEXT}]"))));
     let done = agent("Search.").turns(4).run(&model, "Go.").await.unwrap();
-    assert_eq!((model.calls(), done.why), (4, Finish::Turns));
+    assert_eq!((model.calls(), done.why), (4, AgentEnd::Turns));
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn what_was_done_is_kept_when_a_later_call_fails() {
         });
         let count = tool("count", "Counts.", async |_: N| Ok("1".to_owned()));
         let done = agent("Count.").with(count).run(&model, "Go.").await.unwrap();
-        let Finish::Failed { kind: why, reason } = &done.why else { panic!("{:?}", done.why) };
+        let AgentEnd::Failed { kind: why, reason } = &done.why else { panic!("{:?}", done.why) };
         assert_eq!((*why, reason.as_str()), (kind, "turn 2: no more"));
         assert_eq!((done.messages.len(), done.turns, done.text.as_str()), (3, 1, "so far"));
         assert_eq!(String::try_from(done).unwrap_err().kind(), kind, "a failure is never an answer");

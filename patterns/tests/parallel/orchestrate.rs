@@ -293,7 +293,7 @@ async fn the_last_step_of_a_planning_chain_is_told_the_format() {
 async fn what_is_set_up_wrongly_is_refused_before_any_call() {
     let model = Model::by_path(say);
     for (flow, what) in [
-        (orchestrate("x").work_on("a", "x").work_on("A ", "y"), "the same type"),
+        (orchestrate("x").work_on("a", "x").work_on("A ", "y"), "two workers have the type `a`"),
         (orchestrate("x").work_on(" ", "x"), "an empty type"),
         (writers().at_most(0), "allows no task"),
         (writers().at_least(0), "asks for no answer"),

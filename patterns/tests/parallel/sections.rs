@@ -1,6 +1,10 @@
 use std::time::Duration;
 
-use patterns::{ErrorKind, Event, Flow, Outcome, Parts, Policy, Status, for_each, sections, step};
+use patterns::{
+    ErrorKind, Event, Flow, Outcome, Parts, Policy, Status, for_each, orchestrate, sections, step, vote,
+    vote_of,
+};
+use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 use tokio::time::{Instant, timeout};
 
 use crate::model::{Act, CANARY, Model, fail, say, seconds};
@@ -69,6 +73,30 @@ async fn two_sections_of_one_name_are_refused_before_any_call() {
     assert!(error.message().contains("two sections are named `a`"), "{error}");
     assert_eq!(model.calls(), 0);
     three().at_least(3).check().unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_run_is_found_in_every_depth_before_any_call() {
+    let model = Model::by_path(say);
+    let broken = || sections().on("a", "x").on("a", "y");
+    for flow in [
+        "first".then(broken()).boxed(),
+        sections().on("fine", "x").on("broken", "x".then(broken())).best_effort().boxed(),
+        for_each(broken()).boxed(),
+        vote(3, broken()).boxed(),
+        vote_of(["x".boxed(), broken().boxed()]).quorum(1).boxed(),
+        orchestrate(broken()).work("x").boxed(),
+        orchestrate("x").work(broken()).boxed(),
+        orchestrate("x").work("x").work_on("type", broken()).boxed(),
+        orchestrate("x").work("x").merge(broken()).boxed(),
+    ] {
+        let error = flow.run(&model, "x").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("two sections are named `a`"), "{error}");
+        assert_eq!(flow.check().unwrap_err().kind(), ErrorKind::Config);
+        assert!(flow.shape().to_string().contains("cannot run: two sections"), "{}", flow.shape());
+    }
+    assert_eq!(model.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,6 +194,10 @@ async fn a_fan_out_of_which_nothing_is_left_is_no_answer() {
     assert_eq!(error.kind(), ErrorKind::TooFew);
     assert_eq!(error.cause::<Parts>().unwrap().census.to_string(), "3 failed");
     assert_eq!(error.cause::<patterns::Error>().unwrap().kind(), ErrorKind::RateLimited);
+    let outer = "first".then(three().best_effort());
+    let model =
+        Model::by_path(|path| if path == "step 1" { say("fine") } else { fail(ErrorKind::RateLimited) });
+    assert_eq!(outer.run(&model, "x").await.unwrap_err().path().as_str(), "step 2");
 }
 
 #[tokio::test]
@@ -340,4 +372,58 @@ fn sections_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
     shared(&three());
     shared(&for_each("x").split_by(|_| Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_of_one_flow_do_not_mix() {
+    let model =
+        Model::new(|request| say(&request.text()).after(u64::from(request.path.as_str() == "section a")));
+    let flow = three();
+    let (one, two) = tokio::join!(flow.run(&model, "one"), flow.run(&model, "two"));
+    for (parts, input) in [(one.unwrap(), "one"), (two.unwrap(), "two")] {
+        for name in ["a", "b", "c"] {
+            assert_eq!(parts.get(name), Some(&*format!("Ask {name}: {input}")));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_branch_is_lost_doubled_or_moved(
+        branches in prop::collection::vec((0..9u64, prop::bool::weighted(0.2)), 1..12),
+        at_once in 0..5usize,
+        at_least in 1..4usize,
+    ) {
+        let number = |path: &str| path.strip_prefix("section ").unwrap().parse::<usize>().unwrap();
+        let model = Model::by_path(|path| {
+            let (time, fails) = branches[number(path)];
+            if fails { fail(ErrorKind::Server) } else { say(path) }.after(time)
+        });
+        let total = branches.len();
+        let flow = (0..total).fold(sections(), |flow, n| flow.on(n.to_string(), "x")).at_once(at_once);
+        let at_least = at_least.min(total);
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let result = runtime.block_on(flow.at_least(at_least).run(&model, "x"));
+        let failures = branches.iter().filter(|(_, fails)| *fails).count();
+        prop_assert_eq!(result.is_ok(), total - failures >= at_least);
+        let parts = match &result {
+            Ok(parts) => parts,
+            Err(error) => error.cause::<Parts>().unwrap(),
+        };
+        prop_assert_eq!((parts.parts.len(), parts.census.total()), (total, total));
+        for (n, part) in parts.parts.iter().enumerate() {
+            prop_assert_eq!(&part.name, &n.to_string());
+            match &part.outcome {
+                Outcome::Ok(text) => prop_assert_eq!(text, &format!("section {n}")),
+                Outcome::Failed(_) => prop_assert!(branches[n].1),
+                other => prop_assert!(result.is_err(), "{:?}", other),
+            }
+        }
+        let mut ends: Vec<_> = model.ends().into_iter().map(|(name, _)| name).collect();
+        ends.sort_by_key(|name| name.parse::<usize>().unwrap());
+        prop_assert_eq!(ends, (0..total).map(|n| n.to_string()).collect::<Vec<_>>());
+        let allowed = if at_once == 0 { total } else { at_once };
+        prop_assert!(model.peak() <= allowed);
+    }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use patterns::{
-    BoxFlow, Ended, ErrorKind, Event, Flow, Outcome, Reply, Request, Status, Tally, Tie, prompt, sections,
+    BoxFlow, ErrorKind, Event, Flow, Outcome, Reply, Request, Status, Tally, Tie, VoteEnd, prompt, sections,
     step, vote, vote_of,
 };
 use tokio::time::{Instant, timeout};
@@ -46,7 +46,7 @@ async fn a_vote_stops_when_it_is_decided_and_drops_the_calls_under_way() {
     let model = ballots("yynyyny");
     let start = Instant::now();
     let tally = on(7).run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why), (Some("yes"), Ended::Decided));
+    assert_eq!((winner(&tally), tally.why), (Some("yes"), VoteEnd::Decided));
     assert_eq!((tally.asked, tally.saved, tally.margin), (5, 2, 3));
     assert_eq!((model.calls(), model.active(), model.dropped(), seconds(start)), (7, 0, 2, 5));
     let counts: Vec<_> = tally.counts.iter().map(|standing| (&*standing.label, standing.votes)).collect();
@@ -59,11 +59,11 @@ async fn a_vote_stops_when_it_is_decided_and_drops_the_calls_under_way() {
 #[tokio::test(start_paused = true)]
 async fn a_vote_stops_when_it_has_become_impossible_and_the_leader_is_no_winner() {
     let tally = on(5).needing(4).run(&ballots("nnyyy"), "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why, tally.asked), (None, Ended::Impossible, 4));
+    assert_eq!((winner(&tally), tally.why, tally.asked), (None, VoteEnd::Impossible, 4));
 
     let model = ballots("yyynn");
     let tally = on(5).unanimous().run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why, tally.asked), (None, Ended::Impossible, 4));
+    assert_eq!((winner(&tally), tally.why, tally.asked), (None, VoteEnd::Impossible, 4));
     assert!(model.degraded());
     let error = String::try_from(tally).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Undecided);
@@ -79,12 +79,12 @@ async fn a_tie_has_no_winner_unless_there_is_a_rule_for_it() {
         flow.run(&ballots("nyyn"), "x").await.unwrap()
     };
     let tally = tie(None).await;
-    assert_eq!((winner(&tally), tally.why, tally.margin, tally.asked), (None, Ended::Tie, 0, 4));
+    assert_eq!((winner(&tally), tally.why, tally.margin, tally.asked), (None, VoteEnd::Tie, 0, 4));
     assert_eq!(winner(&tie(Some(Tie::Declared)).await), Some("yes"));
     assert_eq!(winner(&tie(Some(Tie::Arrival)).await), Some("no"));
     assert_eq!(winner(&tie(Some(Tie::To("no".into()))).await), Some("no"));
     let tally = tie(Some(Tie::To("maybe".into()))).await;
-    assert_eq!((winner(&tally), tally.why), (None, Ended::Tie), "a label that is not tied wins no tie");
+    assert_eq!((winner(&tally), tally.why), (None, VoteEnd::Tie), "a label that is not tied wins no tie");
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +109,7 @@ async fn a_winner_rests_on_the_ballots_of_a_quorum() {
     assert_eq!(winner(&tally), Some("yes"));
     let model = ballots("y!-!y");
     let tally = on(5).run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why, tally.asked), (None, Ended::NoQuorum, 4));
+    assert_eq!((winner(&tally), tally.why, tally.asked), (None, VoteEnd::NoQuorum, 4));
     assert_eq!(model.dropped(), 1);
     let tally = on(5).quorum(2).run(&ballots("y!-!y"), "x").await.unwrap();
     assert_eq!(winner(&tally), Some("yes"));
@@ -123,7 +123,7 @@ async fn voters_that_all_fail_are_a_failure_and_no_disagreement() {
     let model = Model::new(|_| fail(ErrorKind::OverBudget));
     let flow = on(3);
     let tally = flow.run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why), (None, Ended::NoQuorum));
+    assert_eq!((winner(&tally), tally.why), (None, VoteEnd::NoQuorum));
     assert_eq!(tally.ballots[0].outcome.status(), Status::OverBudget);
     let error = flow.run_text(&model, "x").await.unwrap_err();
     assert_eq!((error.kind(), error.path().as_str()), (ErrorKind::OverBudget, "voter 1"));
@@ -150,7 +150,7 @@ async fn ahead_by_samples_in_parallel_and_gives_up_when_no_lead_can_be_had() {
     let model = Model::new(|request| cast_by(b"yn"[voter(request) % 2]).after(1));
     let start = Instant::now();
     let tally = on(5).ahead_by(3).at_most(20).run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why), (None, Ended::Impossible), "the leader is no winner");
+    assert_eq!((winner(&tally), tally.why), (None, VoteEnd::Impossible), "the leader is no winner");
     // nine each, and two to come: no lead of three can be had
     assert_eq!((tally.asked, tally.saved), (18, 2));
     assert_eq!((model.peak(), seconds(start)), (5, 4));
@@ -161,7 +161,7 @@ async fn samples_that_fail_are_attempts_too() {
     let model =
         Model::new(|request| if voter(request) == 1 { choose("yes") } else { fail(ErrorKind::Server) });
     let tally = on(3).ahead_by(3).at_most(10).run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why), (None, Ended::Impossible));
+    assert_eq!((winner(&tally), tally.why), (None, VoteEnd::Impossible));
     assert_eq!(tally.asked, 9, "one ballot and one sample to come make no lead of three");
     assert!(model.calls() <= 10);
     let model = Model::new(|_| fail(ErrorKind::Server));
@@ -239,7 +239,7 @@ async fn labels_carry_their_descriptions_and_the_abstention() {
         .among([("yes", "it is sound"), ("no", "it has a bug")])
         .abstain(("unsure", "hard to say"));
     let tally = flow.run(&model, "x").await.unwrap();
-    assert_eq!((winner(&tally), tally.why, tally.abstained), (None, Ended::NoQuorum, 2));
+    assert_eq!((winner(&tally), tally.why, tally.abstained), (None, VoteEnd::NoQuorum, 2));
     assert!(model.events().contains(&Event::Ballot { voter: 1, choice: None }));
 }
 
@@ -411,7 +411,7 @@ async fn stopping_early_never_changes_the_winner_of_the_full_count() {
                 let tally = flow.run(&llm, "x").await.unwrap();
                 assert_eq!(winner(&tally), expected, "{flow:?} on {}", String::from_utf8_lossy(&cast));
                 assert_eq!(tally.asked + tally.saved, n);
-                assert_eq!(tally.why == Ended::Decided, expected.is_some());
+                assert_eq!(tally.why == VoteEnd::Decided, expected.is_some());
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Every example runs without a key, on a script to the letter and on the embedded model to its end, as Rust and as a flow
 //! file.
 
-mod program;
+
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use program::{Run, root, run};
+use crate::run::{Run, bare, root, run};
 
 /// The examples, the input of each as a flow file, and the exit code of that.
 const EXAMPLES: [(&str, &str, i32); 7] = [
@@ -24,7 +24,7 @@ fn example(name: &str) -> Command {
     // cargo builds the examples beside the program when it builds the tests
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_patterns")).parent().map(|folder| folder.join("examples"));
     let mut command = Command::new(folder.unwrap_or_default().join(name));
-    program::bare(&mut command);
+    bare(&mut command);
     command
 }
 

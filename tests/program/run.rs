@@ -1,5 +1,5 @@
 //! Running the program as a person does, without anything of this machine's environment.
-#![allow(dead_code)] // each test binary uses a part
+
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -49,4 +49,16 @@ pub(crate) fn finish(command: &mut Command) -> Run {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         code: output.status.code().unwrap_or(-1),
     }
+}
+
+/// A folder of its own for a test, gone afterwards.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"))
+}
+
+/// A script of these lines in a folder, as a model.
+pub(crate) fn script(folder: &tempfile::TempDir, lines: &str) -> String {
+    let file = folder.path().join("script.jsonl");
+    std::fs::write(&file, lines).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    format!("script:{}", file.display())
 }

@@ -1,0 +1,150 @@
+//! Events in words, and without what must not be told.
+
+use std::fmt;
+
+use super::Event;
+
+impl Event {
+    /// Whether [`without_content`](Self::without_content) may change it.
+    pub(crate) fn has_content(&self) -> bool {
+        !matches!(
+            self,
+            Self::CallStarted { .. } | Self::Sent | Self::Used { .. } | Self::FirstText | Self::Waiting { .. }
+        )
+    }
+
+    /// Takes out what a model or a user wrote, and messages that may quote it. What is left are names that the flow
+    /// declares, numbers and kinds.
+    #[must_use]
+    pub fn without_content(mut self) -> Self {
+        match &mut self {
+            Self::RunEnded { reason, .. }
+            | Self::Gate { reason, .. }
+            | Self::Routed { reason, .. }
+            | Self::BranchEnded { reason, .. }
+            | Self::Retried { reason, .. }
+            | Self::CallEnded { reason, .. }
+            | Self::Judged { feedback: reason, .. } => *reason = None,
+            Self::Ballot { choice: text, .. } | Self::Decided { winner: text, .. } => {
+                if text.as_ref().is_some_and(|text| text.chars().count() > LABEL || text.contains('\n')) {
+                    *text = Some("(a text)".to_owned());
+                }
+            }
+            Self::Reasked { reason } => "it could not be used".clone_into(reason),
+            Self::Degraded { reason } | Self::Capped { reason } => {
+                *reason = reason.split([':', '"']).next().unwrap_or_default().to_owned();
+            }
+            // no wildcard: whoever adds an event decides here
+            Self::RunStarted { .. }
+            | Self::FannedOut { .. }
+            | Self::BranchReady { .. }
+            | Self::BranchStarted { .. }
+            | Self::Planned { .. }
+            | Self::Draft { .. }
+            | Self::CallStarted { .. }
+            | Self::Sent
+            | Self::Used { .. }
+            | Self::FirstText
+            | Self::Replayed
+            | Self::Waiting { .. }
+            | Self::Continued { .. }
+            | Self::Quota { .. } => {}
+        }
+        self
+    }
+}
+
+/// The longest ballot that counts as a label, in characters.
+const LABEL: usize = 40;
+
+/// One line for a person.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let because = |reason: &Option<String>| match reason {
+            Some(reason) => format!(": {reason}"),
+            None => String::new(),
+        };
+        match self {
+            Self::RunStarted { pattern, fewest, most } => {
+                let calls = crate::shape::Calls { fewest: *fewest, most: *most };
+                write!(f, "{pattern} starts, {calls}")
+            }
+            Self::RunEnded { outcome, error, reason } => {
+                write!(f, "ends: {outcome}{}", because(reason.as_ref().map_or(error, |_| reason)))
+            }
+            Self::Gate { name, open, reason } => {
+                let state = if *open { "open" } else { "closed" };
+                write!(f, "the gate `{name}` is {state}{}", because(reason))
+            }
+            Self::Routed { label, how, confidence, reason } => {
+                write!(f, "goes to `{label}`, by {how}")?;
+                if let Some(confidence) = confidence {
+                    write!(f, " (probability {confidence:.2})")?;
+                }
+                f.write_str(&because(reason))
+            }
+            Self::FannedOut { branches } => write!(f, "{} branches", branches.len()),
+            Self::BranchReady { branch } => write!(f, "{branch} has all that it needs"),
+            Self::BranchStarted { branch } => write!(f, "{branch} starts"),
+            Self::BranchEnded { branch, outcome, reason } => {
+                write!(f, "{branch} ends: {outcome}{}", because(reason))
+            }
+            Self::Ballot { voter, choice: Some(choice) } => write!(f, "voter {voter} says {choice}"),
+            Self::Ballot { voter, choice: None } => write!(f, "voter {voter} abstains"),
+            Self::Decided { winner, why, asked, saved } => {
+                let winner = winner.as_deref().unwrap_or("no winner");
+                write!(f, "{winner} ({why}), asked {asked}, saved {saved}")
+            }
+            Self::Planned { tasks } => {
+                f.write_str("the plan: ")?;
+                for (n, (id, needs)) in tasks.iter().enumerate() {
+                    let comma = if n > 0 { ", " } else { "" };
+                    write!(f, "{comma}{id}")?;
+                    if !needs.is_empty() {
+                        write!(f, " after {}", needs.join(" and "))?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Reasked { reason } => write!(f, "asks again: {reason}"),
+            Self::Draft { number } => write!(f, "draft {number} is written"),
+            Self::Judged { number, accepted, score, feedback } => {
+                let verdict = if *accepted { "accepted" } else { "not accepted" };
+                write!(f, "draft {number} is {verdict}")?;
+                if let Some(score) = score {
+                    write!(f, ", score {score:.2}")?;
+                }
+                f.write_str(&because(&feedback.clone().filter(|feedback| !feedback.is_empty())))
+            }
+            Self::Degraded { reason } => write!(f, "degraded: {reason}"),
+            Self::Capped { reason } => write!(f, "stopped by a cap: {reason}"),
+            Self::CallStarted { model } => match model {
+                Some(model) => write!(f, "call to {model}"),
+                None => f.write_str("call"),
+            },
+            Self::Sent => f.write_str("sent"),
+            Self::Used { usage } => {
+                write!(f, "used {} + {} tokens so far", usage.prompt_tokens(), usage.output_tokens)
+            }
+            Self::FirstText => f.write_str("first text"),
+            Self::Replayed => f.write_str("answered by the journal"),
+            Self::Waiting { why, seconds: Some(seconds) } => write!(f, "waits for {why}, {seconds:.1} s"),
+            Self::Waiting { why, seconds: None } => write!(f, "waits for {why}"),
+            Self::Retried { attempt, error, reason, seconds, .. } => {
+                let reason = reason.as_ref().unwrap_or(error);
+                write!(f, "attempt {attempt} failed ({reason}), again in {seconds:.1} s")
+            }
+            Self::Continued { stop } => write!(f, "stopped early ({stop}), goes on"),
+            Self::Quota { what, remaining, resets_in } => {
+                write!(f, "{remaining} {what} left for {resets_in:.0} s")
+            }
+            Self::CallEnded { usage, cost, outcome, error, reason, .. } => {
+                write!(f, "call {outcome}, {} + {} tokens", usage.prompt_tokens(), usage.output_tokens)?;
+                if let Some(cost) = cost {
+                    write!(f, ", {}", crate::price::Usd::new(*cost))?;
+                }
+                f.write_str(&because(reason.as_ref().map_or(error, |_| reason)))
+            }
+        }
+    }
+}

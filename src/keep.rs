@@ -1,0 +1,172 @@
+//! Keeping a run in hand: budget, journal, limits, rehearsal, and stopping it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use futures::future::{BoxFuture, FutureExt};
+use patterns::layers::{self, Budget, Chaos, Complete, Journal, Layer, Limit, Meter, Observe, Record, Retry};
+use patterns::price::{Prices, Usd};
+use patterns::providers::Connection;
+use patterns::{Error, ErrorKind, Llm, Reply, Request, Result};
+
+use crate::terminal::say;
+
+/// What bounds a run, what it is written to, and what goes wrong in it on purpose.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Keeping it in hand")]
+pub(crate) struct Keep {
+    /// Spend at most this much; the worst case of each call is reserved before it starts
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_usd: Option<f64>,
+
+    /// Use at most so many tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
+
+    /// Make at most so many calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_calls: Option<u64>,
+
+    /// Take at most so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    max_seconds: Option<u64>,
+
+    /// Write every answer to this file, and take from it what an earlier run with it has answered already
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) resume: Option<PathBuf>,
+
+    /// How often a call that may succeed later is tried again
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    retries: u32,
+
+    /// Send at most so many requests a minute
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    per_minute: Option<u32>,
+
+    /// Prices to use beside the built-in ones
+    #[arg(long, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    prices: Option<PathBuf>,
+
+    /// Write all replies to a script, for `--model script:FILE`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    record: Option<PathBuf>,
+
+    /// Let calls go wrong at random, for rehearsal: 429:0.2,truncate:0.1,refuse:0.05,slow:2s,reset:0.1
+    #[arg(long, value_name = "FAULTS")]
+    chaos: Option<Chaos>,
+
+    /// The seed of the chaos
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "chaos")]
+    seed: u64,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.trim_start_matches('$').parse::<f64>() {
+        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
+        _ => Err("must be an amount in US dollars above 0, as in 0.50".to_owned()),
+    }
+}
+
+/// What can be asked of a run while and after it runs.
+pub(crate) struct Hand {
+    pub(crate) meter: Meter,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) stop: Stop,
+}
+
+impl Keep {
+    /// The prices: the built-in ones and those of the user's file.
+    pub(crate) fn prices(&self) -> Result<Arc<Prices>> {
+        match &self.prices {
+            Some(file) => Ok(Arc::new(Prices::builtin().with_file(file)?)),
+            None => Ok(Prices::builtin()),
+        }
+    }
+
+    /// Puts the layers that are asked for round a model.
+    pub(crate) fn round(
+        &self,
+        connection: Connection,
+        at_once: u32,
+        journal: Option<Journal>,
+        observe: Observe,
+    ) -> Result<(impl Llm + use<>, Hand)> {
+        let prices = self.prices()?;
+        let budget = self.budget(&prices)?;
+        if let (Some(budget), Some(model)) = (&budget, connection.model(&Request::default())) {
+            budget.check(&model)?;
+        }
+        let hand = Hand { meter: Meter::new(prices.clone()), journal: journal.clone(), stop: Stop::default() };
+        let mut limit = Limit::at_most(at_once as usize);
+        if let Some(n) = self.per_minute {
+            limit = limit.requests_per_minute(n);
+        }
+        let options = layers::Options {
+            observe: Some(observe),
+            meter: hand.meter.clone(),
+            journal,
+            budget,
+            retry: Some(Retry::times(self.retries)),
+            limit: Some(limit),
+            complete: Some(Complete::default().prices(prices)),
+            chaos: self.chaos.clone().map(|chaos| chaos.seed(self.seed)),
+            record: self.record.as_ref().map(Record::create).transpose()?,
+            ..layers::Options::default()
+        };
+        Ok((layers::standard(connection.layer(hand.stop.clone()), options), hand))
+    }
+
+    fn budget(&self, prices: &Arc<Prices>) -> Result<Option<Budget>> {
+        if self.max_usd.is_none() && self.max_tokens.is_none() && self.max_calls.is_none() && self.max_seconds.is_none() {
+            return Ok(None);
+        }
+        let mut budget = Budget::default().prices(prices.clone());
+        if let Some(usd) = self.max_usd {
+            budget = budget.usd(Usd::new(usd));
+        }
+        if let Some(tokens) = self.max_tokens {
+            budget = budget.tokens(tokens);
+        }
+        if let Some(calls) = self.max_calls {
+            budget = budget.calls(calls);
+        }
+        if let Some(seconds) = self.max_seconds {
+            budget = budget.time(Duration::from_secs(seconds));
+        }
+        Ok(Some(budget))
+    }
+}
+
+/// Lets no further request start once it is thrown; those under way come to their end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub(crate) fn is_thrown(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Throws the switch at the first Ctrl-C, and comes back at the second.
+    pub(crate) async fn at_ctrl_c(&self, meter: &Meter, beside: impl Fn(&dyn Fn())) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            return std::future::pending().await;
+        }
+        self.0.store(true, Ordering::Relaxed);
+        let under_way = meter.under_way();
+        beside(&|| say(&format!("interrupted: {under_way} calls under way may end, no other starts; once more ends at once")));
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+impl Layer for Stop {
+    fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
+        if self.is_thrown() {
+            let error = Error::new(ErrorKind::Cancelled, "interrupted before the call was made").at(&request.path);
+            return async move { Err(error) }.boxed();
+        }
+        llm.call(request)
+    }
+}

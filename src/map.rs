@@ -1,0 +1,215 @@
+//! One flow over many inputs: `patterns map`.
+
+mod inputs;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use clap::ValueHint;
+use futures::{StreamExt, stream};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use patterns::file::{Ended, FlowFile, Options};
+use patterns::layers::{Journal, Observe};
+use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Result, Under};
+use serde_json::json;
+
+use self::inputs::Input;
+use crate::args::How;
+use crate::builtin;
+use crate::exit::Exit;
+use crate::keep::Hand;
+use crate::model;
+use crate::progress::Progress;
+use crate::terminal::{complain, say, warn, whisper};
+
+/// `patterns map FLOW INPUTS -o OUT`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The flow file
+    #[arg(value_name = "FLOW.toml", value_hint = ValueHint::FilePath)]
+    flow: PathBuf,
+    /// The inputs: JSON Lines, CSV with a head, or a folder of texts
+    #[arg(value_name = "INPUTS", value_hint = ValueHint::AnyPath)]
+    inputs: PathBuf,
+    /// Where the outcomes go, one JSON object a line in the order of the inputs; what failed goes to a file beside it
+    #[arg(long, short, value_name = "OUT.jsonl", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+    /// The field of an input that is its text; without it `text` or `input`, or the only one
+    #[arg(long, value_name = "NAME")]
+    field: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Why the outcomes of single inputs are not the whole of what was asked for.
+type Degraded = Arc<Mutex<HashMap<String, Vec<String>>>>;
+
+/// What became of all inputs.
+#[derive(Default)]
+struct Count {
+    done: u64,
+    failed: u64,
+    degraded: u64,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<Exit> {
+    let how = &args.how;
+    let text = builtin::read(&args.flow)?;
+    let options = builtin::beside(&args.flow, Options { set: how.set.clone(), ..Options::default() });
+    let flow = FlowFile::parse(&text, &options)?;
+    let total = inputs::count(&args.inputs)?;
+    if how.dry_run {
+        say(&format!("{} inputs, {} each", total, flow.shape().calls()));
+        return Ok(Exit::Done);
+    }
+
+    let progress = Progress::for_fetching(how.quiet);
+    let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
+    let journal = Journal::open(how.keep.resume.clone().unwrap_or_else(|| beside(&args.output, "journal")))?;
+    if journal.replies() > 0 && !how.quiet {
+        whisper(&format!("going on: {} calls are answered already", journal.replies()));
+    }
+    let degraded = Degraded::default();
+    let observe = Observe::new(note(degraded.clone()));
+    let (llm, hand) = how.keep.round(connection, how.at_once, Some(journal), observe)?;
+    let bar = bar(total, how.quiet);
+    let count = tokio::select! {
+        count = each(args, &flow, &llm, &hand, &degraded, &bar) => count,
+        () = hand.stop.at_ctrl_c(&hand.meter, |say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+    };
+    bar.finish_and_clear();
+    if !how.quiet {
+        whisper(&hand.meter.total().to_string());
+    }
+    let count = count?;
+    let errors = beside(&args.output, "errors");
+    let Count { done, failed, .. } = count;
+    if !how.quiet {
+        say(&format!("{done} of {total} inputs done, in {}", args.output.display()));
+    }
+    if failed > 0 {
+        warn(&format!("{failed} inputs failed, see {}; run the same command again to try only these", errors.display()));
+    }
+    if count.degraded > 0 {
+        warn(&format!("{} outcomes are not the whole of what was asked for; see their field `degraded`", count.degraded));
+    }
+    Ok(match (done, failed + count.degraded) {
+        (_, 0) => Exit::Done,
+        (0, _) => Exit::Failed,
+        _ => Exit::Degraded,
+    })
+}
+
+/// Runs the flow on every input, a bounded number at once, and writes the outcomes in the order of the inputs.
+async fn each(
+    args: &Args,
+    flow: &FlowFile,
+    llm: &dyn Llm,
+    hand: &Hand,
+    degraded: &Degraded,
+    bar: &ProgressBar,
+) -> Result<Count> {
+    let inputs = inputs::read(&args.inputs, args.field.as_deref())?;
+    let errors = beside(&args.output, "errors");
+    let (mut out, mut failures) = (create(&args.output)?, create(&errors)?);
+    let jobs = inputs.map(|input| async move {
+        let result = match &input.text {
+            Ok(text) => flow.run(&Under::new(llm, input.place()), text).await,
+            Err(error) => Err(error.clone()),
+        };
+        (input, result)
+    });
+    let mut outcomes = stream::iter(jobs).buffered(args.how.at_once as usize);
+    let mut count = Count::default();
+    while let Some((input, result)) = outcomes.next().await {
+        let reasons = degraded.lock().ok().and_then(|mut all| all.remove(&input.place())).unwrap_or_default();
+        match result {
+            Ok(ended) => {
+                count.done += 1;
+                count.degraded += u64::from(!reasons.is_empty() || ended.text.is_none());
+                write(&mut out, &args.output, &outcome(&input, &ended, &reasons))?;
+            }
+            Err(_) if hand.stop.is_thrown() => return Err(Error::new(ErrorKind::Cancelled, "interrupted; run it again to go on")),
+            Err(error) if error.kind() == ErrorKind::OverBudget => {
+                let message = format!("{} after {} inputs; run it again with more to go on", error.message(), count.done);
+                return Err(Error::new(ErrorKind::OverBudget, message));
+            }
+            Err(error) => {
+                count.failed += 1;
+                bar.suspend(|| complain(&format!("input {}: {error}", input.number)));
+                write(&mut failures, &errors, &failure(&input, &error))?;
+            }
+        }
+        bar.inc(1);
+        let cost = hand.meter.total().cost().map(|cost| format!(", {cost}")).unwrap_or_default();
+        bar.set_message(format!("{} failed{cost}", count.failed));
+    }
+    if count.failed == 0 {
+        drop(failures);
+        let _ = std::fs::remove_file(&errors); // it is empty
+    }
+    Ok(count)
+}
+
+fn outcome(input: &Input, ended: &Ended, degraded: &[String]) -> serde_json::Value {
+    let mut line = json!({ "input": input.number, "text": ended.text, "outcome": ended.outcome });
+    if !degraded.is_empty() {
+        line["degraded"] = json!(degraded);
+    }
+    if let Some(error) = &ended.error {
+        line["reason"] = json!(error.to_string());
+    }
+    input.tag(line)
+}
+
+fn failure(input: &Input, error: &Error) -> serde_json::Value {
+    input.tag(json!({
+        "input": input.number,
+        "kind": error.kind().as_str(),
+        "path": error.path(),
+        "error": error.to_string(),
+        "partial": error.partial(),
+    }))
+}
+
+fn note(degraded: Degraded) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+    move |path, event| {
+        if let Event::Degraded { reason } | Event::Capped { reason } = event
+            && let Some(input) = path.segments().next()
+            && let Ok(mut all) = degraded.lock()
+        {
+            all.entry(input.to_owned()).or_default().push(reason);
+        }
+    }
+}
+
+/// `OUT.jsonl` → `OUT.errors.jsonl`
+fn beside(output: &FilePath, what: &str) -> PathBuf {
+    output.with_extension(format!("{what}.jsonl"))
+}
+
+fn create(file: &FilePath) -> Result<BufWriter<File>> {
+    File::create(file).map(BufWriter::new).map_err(|error| unwritable(file, &error))
+}
+
+fn write(out: &mut BufWriter<File>, file: &FilePath, line: &serde_json::Value) -> Result<()> {
+    // flushed line by line, so that what is done can be read while the rest runs
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &FilePath, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("{} cannot be written: {error}", file.display()))
+}
+
+fn bar(total: u64, quiet: bool) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    if quiet {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let template = "{bar:30.cyan/dim} {pos}/{len} {msg} {elapsed:.dim} eta {eta}";
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}

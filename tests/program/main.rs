@@ -1,0 +1,8 @@
+//! What the program promises, from outside: arguments in, standard output, standard error and exit code out.
+
+mod examples;
+mod hand;
+mod map;
+mod run;
+mod runs;
+mod usage;
