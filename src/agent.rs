@@ -1,19 +1,20 @@
 //! `patterns agent`: a question about a folder, answered by looking into it.
 
-use std::fmt::Write as _;
 use std::time::Instant;
 
 use patterns::layers::{self, Limit, Meter, Observe};
+use patterns::trace::{Trace, told};
 use patterns::{
-    Agent, Error, ErrorKind, Event, AgentEnd, Flow, Llm, Mcp, Path, Repository, Request, Result, Usage, agent,
+    Agent, AgentEnd, Error, ErrorKind, Event, Flow, Llm, Mcp, Path, Repository, Request, Result, agent,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::args;
+use crate::args::{self, Show};
 use crate::exit::Exit;
+use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
-use crate::terminal::{ask, complain, print, say, warn, whisper};
+use crate::terminal::{ask, complain, one_line, print, say, warn, whisper};
 
 const SYSTEM: &str = "You answer questions about the files of one folder, which you can read and not change. Look before you \
     answer: search for the names in question, then read the lines that matter. Cite every claim as path:line with the \
@@ -25,32 +26,42 @@ const JUDGE: &str = "The answer answers the question, and the lines in <evidence
 
 pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     let how = &args.how;
-    let progress = Progress::new(how.quiet);
+    let progress = Progress::new(how.quiet, how.progress);
     let agent = build(args, &progress).await?;
+    let shape = agent.shape();
     if how.dry_run {
-        print(&agent.shape().to_string())?;
+        picture(&shape)?;
         return Ok(Exit::Done);
     }
     let question = args.question.as_deref().unwrap_or_default();
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
+    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
+    let trace = trace.map(|trace| trace.content(how.trace_content));
     let meter = Meter::default();
+    let tell = !how.quiet && how.progress != Show::Plain;
     let llm = layers::standard(
         connection,
         layers::Options {
-            observe: Some(Observe::new(listen(progress.clone(), how.quiet))),
+            observe: tell.then(|| Observe::new(listen(progress.clone()))),
             meter: meter.clone(),
             limit: Some(Limit::at_most(how.at_once as usize)),
             ..layers::Options::default()
         },
     );
+    let llm = llm.layer(progress.clone()).layer(trace.clone());
 
     let started = Instant::now();
-    progress.start();
+    progress.start(shape.calls());
     let result = tokio::select! {
-        result = agent.run(&llm, question) => result,
+        result = told(&llm, &shape, agent.run(&llm, question)) => result,
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
     };
     progress.end();
+    if let Some(trace) = trace
+        && let Err(error) = trace.finish()
+    {
+        complain(&error.to_string());
+    }
 
     let done = result?;
     let seconds = started.elapsed().as_secs_f64();
@@ -118,38 +129,10 @@ async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>
 }
 
 /// One line a turn, before its tools run.
-fn listen(progress: Progress, quiet: bool) -> impl Fn(&Path, Event) + Send + Sync + 'static {
-    move |path, event| {
-        progress.hear(path, &event);
-        match event {
-            Event::Turn { number, stop, usage, calls } if !quiet => {
-                progress.aside(|| say(&turn(number, &stop, &usage, &calls)));
-            }
-            _ => {}
+fn listen(progress: Progress) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+    move |_, event| {
+        if let Event::Turn { .. } = event {
+            progress.aside(|| say(&one_line(&event.to_string())));
         }
-    }
-}
-
-fn turn(number: usize, stop: &str, usage: &Usage, calls: &[(String, Value)]) -> String {
-    let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = usage;
-    let mut line = format!(
-        "turn {number} | {stop} | in={input_tokens} out={output_tokens} cache_read={cache_read_tokens}"
-    );
-    for (n, (name, input)) in calls.iter().enumerate() {
-        let _ = write!(line, "{}{name}({})", if n == 0 { " | " } else { ", " }, spaced(input));
-    }
-    line
-}
-
-/// JSON with a space after each colon and comma, on one line.
-fn spaced(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let fields: Vec<_> =
-                fields.iter().map(|(key, value)| format!("{}: {}", json!(key), spaced(value))).collect();
-            format!("{{{}}}", fields.join(", "))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
-        other => other.to_string(),
     }
 }

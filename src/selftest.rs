@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use patterns::providers::Script;
-use patterns::{Error, ErrorKind, AgentEnd, Flow, Repository, Result, Tool, agent};
+use patterns::{AgentEnd, Error, ErrorKind, Flow, Repository, Result, Tool, agent};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -138,8 +138,9 @@ async fn the_loop(repository: &Repository) -> Result<usize> {
     let desk = agent("Answer.").with_all(tools()).until(repository.citations_exist());
     let done = desk.run(&script, "Where is the config loaded?").await?;
     let results = done.messages.get(2).map_or(0, |message| message.content.len());
-    let held =
-        done.why == AgentEnd::Answered && results == 2 && done.verdict.is_some_and(|verdict| verdict.accepted);
+    let held = done.why == AgentEnd::Answered
+        && results == 2
+        && done.verdict.is_some_and(|verdict| verdict.accepted);
     let mut failed = report(
         held,
         "the loop runs the calls of a turn, answers wrong ones, and checks the citations",

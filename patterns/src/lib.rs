@@ -40,7 +40,8 @@ pub use flow::{BoxFlow, Flow, Under, WithModel};
 pub use gate::{Check, Gate, Gated, Passes, Question};
 pub use judge::{Judge, Verdict};
 pub use llm::{
-    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnAnswer, OnEvent, OnText, OneOf, Request, ToolChoice, ToolSpec,
+    DEFAULT_MAX_TOKENS, Effort, Expect, Label, Llm, OnAnswer, OnEvent, OnText, OneOf, Request, ToolChoice,
+    ToolSpec,
 };
 pub use message::{Block, Message, Role, ToolResult, ToolUse};
 pub use orchestrate::{Orchestrate, Orchestrated, Plan, PlanDefect, PlanDefects, Planner, Task, orchestrate};

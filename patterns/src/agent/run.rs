@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::context::clear_results;
 use super::guard::{Denied, Stopped, ToolCall};
-use super::{Agent, Agented, AgentEnd};
+use super::{Agent, AgentEnd, Agented};
 use crate::answer::wrap;
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use patterns::{Check, ErrorKind, Event, AgentEnd, Flow, Reply, Stop, agent, tool};
+use patterns::{AgentEnd, Check, ErrorKind, Event, Flow, Reply, Stop, agent, tool};
 use serde_json::json;
 
 use super::common::Model;

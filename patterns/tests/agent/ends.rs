@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use patterns::{Error, ErrorKind, Event, AgentEnd, Flow, Stop, agent, tool};
+use patterns::{AgentEnd, Error, ErrorKind, Event, Flow, Stop, agent, tool};
 
 use super::common::Model;
 use super::{N, calls, reply};

@@ -1,6 +1,7 @@
 //! The providers against a server of our own that can do everything wrong.
 #![cfg(feature = "http")]
 
+mod agent;
 mod anthropic;
 mod captures;
 mod connections;
