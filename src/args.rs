@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::exit;
+use crate::keep::Keep;
+use crate::map;
 
 /// The workflow patterns of "Building effective agents" in a shell.
 ///
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Agent(Agent),
     /// Run a flow from a file
     Run(Run),
+    /// Run a flow from a file on many inputs
+    Map(map::Args),
     /// Look at a flow file before it runs: its picture, its bounds, what is wrong with it
     Check(Check),
     /// Write a commented flow file to start from
@@ -96,6 +100,9 @@ pub(crate) struct How {
     /// How many calls may be under way at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Running")]
     pub(crate) at_once: u32,
+
+    #[command(flatten)]
+    pub(crate) keep: Keep,
 }
 
 /// How a run is shown while it runs.

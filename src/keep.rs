@@ -8,9 +8,11 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use futures::future::{BoxFuture, FutureExt};
 use patterns::layers::{self, Budget, Chaos, Complete, Journal, Layer, Limit, Meter, Observe, Record, Retry};
-use patterns::price::{Prices, Usd};
+use patterns::price::{Prices, Terms, Usd};
 use patterns::providers::Connection;
-use patterns::{Error, ErrorKind, Llm, Reply, Request, Result};
+use patterns::{
+    Calls, DEFAULT_MAX_TOKENS, Error, ErrorKind, Llm, Reply, Request, Result, connect, connect_default,
+};
 
 use crate::terminal::say;
 
@@ -19,7 +21,7 @@ use crate::terminal::say;
 #[command(next_help_heading = "Keeping it in hand")]
 pub(crate) struct Keep {
     /// Spend at most this much; the worst case of each call is reserved before it starts
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     max_usd: Option<f64>,
 
     /// Use at most so many tokens
@@ -43,8 +45,8 @@ pub(crate) struct Keep {
     retries: u32,
 
     /// Send at most so many requests a minute
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    per_minute: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    per_minute: Option<u64>,
 
     /// Prices to use beside the built-in ones
     #[arg(long, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
@@ -73,7 +75,6 @@ fn dollars(text: &str) -> Result<f64, String> {
 /// What can be asked of a run while and after it runs.
 pub(crate) struct Hand {
     pub(crate) meter: Meter,
-    pub(crate) journal: Option<Journal>,
     pub(crate) stop: Stop,
 }
 
@@ -81,9 +82,29 @@ impl Keep {
     /// The prices: the built-in ones and those of the user's file.
     pub(crate) fn prices(&self) -> Result<Arc<Prices>> {
         match &self.prices {
-            Some(file) => Ok(Arc::new(Prices::builtin().with_file(file)?)),
+            Some(file) => Ok(Arc::new((*Prices::builtin()).clone().with_file(file)?)),
             None => Ok(Prices::builtin()),
         }
+    }
+
+    /// The most that a run can cost, in words; nothing where the model or its price is not known.
+    pub(crate) fn bound(&self, model: Option<&str>, calls: Calls, input: &str) -> Result<Option<String>> {
+        let connection = model.map_or_else(|| connect_default().map(|(connection, _)| connection), connect);
+        let Ok(connection) = connection else { return Ok(None) };
+        let (Some(model), Some(most)) = (connection.model(&Request::default()), calls.most) else {
+            return Ok(None);
+        };
+        let prices = self.prices()?;
+        let Some(price) = prices.get(&model) else {
+            return Ok(Some(format!("what {model} costs is not known; add it with --prices")));
+        };
+        // a prompt holds at most the input and two earlier replies in full
+        let reply = u64::from(DEFAULT_MAX_TOKENS);
+        let prompt = input.len() as u64 / 3 + 2 * reply;
+        let worst = price.at_most(prompt, reply, Terms::of(&Request::default())).dollars() * most as f64;
+        Ok(Some(format!(
+            "at most ${worst:.2} with {model}: {most} calls with prompts of {prompt} tokens and replies of {reply}"
+        )))
     }
 
     /// Puts the layers that are asked for round a model.
@@ -99,7 +120,7 @@ impl Keep {
         if let (Some(budget), Some(model)) = (&budget, connection.model(&Request::default())) {
             budget.check(&model)?;
         }
-        let hand = Hand { meter: Meter::new(prices.clone()), journal: journal.clone(), stop: Stop::default() };
+        let hand = Hand { meter: Meter::new(prices.clone()), stop: Stop::default() };
         let mut limit = Limit::at_most(at_once as usize);
         if let Some(n) = self.per_minute {
             limit = limit.requests_per_minute(n);
@@ -120,7 +141,11 @@ impl Keep {
     }
 
     fn budget(&self, prices: &Arc<Prices>) -> Result<Option<Budget>> {
-        if self.max_usd.is_none() && self.max_tokens.is_none() && self.max_calls.is_none() && self.max_seconds.is_none() {
+        if self.max_usd.is_none()
+            && self.max_tokens.is_none()
+            && self.max_calls.is_none()
+            && self.max_seconds.is_none()
+        {
             return Ok(None);
         }
         let mut budget = Budget::default().prices(prices.clone());
@@ -156,7 +181,11 @@ impl Stop {
         }
         self.0.store(true, Ordering::Relaxed);
         let under_way = meter.under_way();
-        beside(&|| say(&format!("interrupted: {under_way} calls under way may end, no other starts; once more ends at once")));
+        beside(&|| {
+            say(&format!(
+                "interrupted: {under_way} calls under way may end, no other starts; once more ends at once"
+            ))
+        });
         let _ = tokio::signal::ctrl_c().await;
     }
 }
@@ -164,7 +193,8 @@ impl Stop {
 impl Layer for Stop {
     fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
         if self.is_thrown() {
-            let error = Error::new(ErrorKind::Cancelled, "interrupted before the call was made").at(&request.path);
+            let error =
+                Error::new(ErrorKind::Cancelled, "interrupted before the call was made").at(&request.path);
             return async move { Err(error) }.boxed();
         }
         llm.call(request)

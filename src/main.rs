@@ -6,7 +6,9 @@ mod args;
 mod builtin;
 mod exit;
 mod input;
+mod keep;
 mod look;
+mod map;
 mod model;
 mod progress;
 mod run;
@@ -52,6 +54,7 @@ async fn start(command: Command) -> Exit {
         Command::New(args) => look::new(args),
         Command::Trace(args) => trace::trace(args),
         Command::Run(args) => run::file(args).await,
+        Command::Map(args) => map::run(args).await,
         Command::Chain(_)
         | Command::Route(_)
         | Command::Section(_)

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
         return Ok(Exit::Done);
     }
 
-    let progress = Progress::for_fetching(how.quiet);
+    let progress = Progress::new(how.quiet, how.progress);
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let journal = Journal::open(how.keep.resume.clone().unwrap_or_else(|| beside(&args.output, "journal")))?;
     if journal.replies() > 0 && !how.quiet {
@@ -91,10 +91,16 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
         say(&format!("{done} of {total} inputs done, in {}", args.output.display()));
     }
     if failed > 0 {
-        warn(&format!("{failed} inputs failed, see {}; run the same command again to try only these", errors.display()));
+        warn(&format!(
+            "{failed} inputs failed, see {}; run the same command again to try only these",
+            errors.display()
+        ));
     }
     if count.degraded > 0 {
-        warn(&format!("{} outcomes are not the whole of what was asked for; see their field `degraded`", count.degraded));
+        warn(&format!(
+            "{} outcomes are not the whole of what was asked for; see their field `degraded`",
+            count.degraded
+        ));
     }
     Ok(match (done, failed + count.degraded) {
         (_, 0) => Exit::Done,
@@ -128,13 +134,19 @@ async fn each(
         let reasons = degraded.lock().ok().and_then(|mut all| all.remove(&input.place())).unwrap_or_default();
         match result {
             Ok(ended) => {
-                count.done += 1;
+                count.done += u64::from(ended.text.is_some());
                 count.degraded += u64::from(!reasons.is_empty() || ended.text.is_none());
                 write(&mut out, &args.output, &outcome(&input, &ended, &reasons))?;
             }
-            Err(_) if hand.stop.is_thrown() => return Err(Error::new(ErrorKind::Cancelled, "interrupted; run it again to go on")),
+            Err(_) if hand.stop.is_thrown() => {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted; run it again to go on"));
+            }
             Err(error) if error.kind() == ErrorKind::OverBudget => {
-                let message = format!("{} after {} inputs; run it again with more to go on", error.message(), count.done);
+                let message = format!(
+                    "{} after {} inputs; run it again with more to go on",
+                    error.message(),
+                    count.done
+                );
                 return Err(Error::new(ErrorKind::OverBudget, message));
             }
             Err(error) => {

@@ -54,12 +54,8 @@ impl Progress {
             if how == Show::Live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
         let bar = bars.add(ProgressBar::new_spinner().with_style(style("{msg}")));
-        let state = State {
-            live: Live::default(),
-            started: Instant::now(),
-            drawn: (Vec::new(), 0),
-            running: false,
-        };
+        let state =
+            State { live: Live::default(), started: Instant::now(), drawn: (Vec::new(), 0), running: false };
         let (calls, aside) = (AtomicU64::new(0), AtomicBool::new(false));
         Self(Arc::new(Inner { how, bars, bar, term, calls, aside, state: Mutex::new(state) }))
     }

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use patterns::file::{Ended, FlowFile, Options};
-use patterns::layers::{self, Limit, Meter, Observe};
+use patterns::layers::{Journal, Observe};
 use patterns::trace::{Trace, told as told_of};
-use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result};
+use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result, Status};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -74,6 +74,13 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     let shape = flow.shape();
     if how.dry_run {
         picture(&shape)?;
+        let input = match (&common.input, &common.text) {
+            (None, None) => String::new(),
+            (file, text) => input::read(file.as_deref(), text.as_deref())?,
+        };
+        if let Some(bound) = how.keep.bound(how.model.as_deref(), shape.calls(), &input)? {
+            print(&bound)?;
+        }
         return Ok(Exit::Done);
     }
     let input = input::read(common.input.as_deref(), common.text.as_deref())?;
@@ -82,16 +89,9 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     let answer = Answer::new(how.json || goal != Goal::Answer, &progress);
     let trace = how.trace.as_ref().map(Trace::create).transpose()?;
     let trace = trace.map(|trace| trace.content(how.trace_content));
-    let meter = Meter::default();
-    let llm = layers::standard(
-        connection,
-        layers::Options {
-            observe: Some(Observe::new(listen(answer.clone(), told.clone()))),
-            meter: meter.clone(),
-            limit: Some(Limit::at_most(how.at_once as usize)),
-            ..layers::Options::default()
-        },
-    );
+    let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
+    let observe = Observe::new(listen(answer.clone(), told.clone()));
+    let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
     let llm = llm.layer(progress.clone()).layer(trace.clone());
     let llm: Box<dyn Llm> = match answer.listener() {
         Some(on_text) => Box::new(llm.on_answer(on_text)),
@@ -102,7 +102,9 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     progress.start(shape.calls());
     let result = tokio::select! {
         result = told_of(&llm, &shape, reach(flow, goal, &llm, &input)) => result,
-        _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+        () = hand.stop.at_ctrl_c(&hand.meter, |say| progress.aside(say)) => {
+            Err(Error::new(ErrorKind::Cancelled, "interrupted"))
+        }
     };
     progress.end();
     if let Some(trace) = trace
@@ -111,14 +113,14 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         complain(&error.to_string());
     }
 
-    let total = meter.total();
+    let total = hand.meter.total();
     let model = llm.model(&Request::default()).unwrap_or_default();
     let cost = format!("{total}, {:.1} s", started.elapsed().as_secs_f64());
     let told = told.lock().map(|mut told| std::mem::take(&mut *told)).unwrap_or_default();
     let ended = match result {
         Ok(ended) => ended,
         Err(error) => {
-            let exit = Exit::of(&error);
+            let exit = if hand.stop.is_thrown() { Exit::Interrupted } else { Exit::of(&error) };
             // a cap gives back what there was; what failed shows it beside the result
             let shown = answer.break_off();
             match error.partial().filter(|_| !shown) {
@@ -135,6 +137,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     };
 
     let exit = match (&told.capped[..], &told.degraded[..], &ended.text) {
+        _ if hand.stop.is_thrown() => Exit::Interrupted,
         ([_, ..], _, _) => Exit::Capped,
         (_, [_, ..], _) | (_, _, None) => Exit::Degraded,
         _ => Exit::Done,
@@ -191,6 +194,9 @@ fn listen(answer: Answer, told: Arc<Mutex<Told>>) -> impl Fn(&Path, Event) + Sen
         match event {
             Event::Degraded { reason } => told.degraded.push(at(reason)),
             Event::Capped { reason } => told.capped.push(at(reason)),
+            Event::BranchEnded { branch, outcome, .. } if outcome == Status::OverBudget.as_str() => {
+                told.capped.push(at(format!("{branch}: over budget")));
+            }
             _ => {}
         }
     }

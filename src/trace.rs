@@ -18,7 +18,10 @@ pub(crate) fn trace(args: &args::Trace) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let Some(file) = &args.file else {
-        return Err(Error::new(ErrorKind::Config, "name the trace of a run; a run writes one with --trace FILE"));
+        return Err(Error::new(
+            ErrorKind::Config,
+            "name the trace of a run; a run writes one with --trace FILE",
+        ));
     };
     let run = Run::read(file)?;
     if let Some(out) = &args.html {
@@ -28,7 +31,8 @@ pub(crate) fn trace(args: &args::Trace) -> Result<Exit> {
     } else if args.dot {
         print(&run.dot())?;
     } else {
-        let width = args.width.unwrap_or_else(|| Term::stdout().size_checked().map_or(100, |(_, columns)| columns));
+        let width =
+            args.width.unwrap_or_else(|| Term::stdout().size_checked().map_or(100, |(_, columns)| columns));
         print(&coloured(&run.gantt(usize::from(width))))?;
     }
     Ok(Exit::Done)

@@ -11,6 +11,7 @@ use futures::channel::{mpsc, oneshot};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A language model in memory. Clones share it; calls that are under way at the same time are computed together, on a
 /// thread of the engine's own, so no async executor is held up. Any executor will do.
@@ -45,7 +46,8 @@ impl Engine {
         let name = gguf.text("general.name").unwrap_or("unnamed").into();
         let model = Model::load(&mut gguf)?;
         let text = Text::load(&mut gguf)?;
-        let shared = Arc::new(Shared { model, text, calibrations: Default::default() });
+        let shared =
+            Arc::new(Shared { model, text, calibrations: Default::default(), under_way: Default::default() });
         let worker = Worker::start(Arc::clone(&shared))?;
         Ok(Engine { worker, shared, name })
     }
@@ -58,6 +60,11 @@ impl Engine {
     /// How many tokens prompt and answer may have together.
     pub fn context_length(&self) -> usize {
         self.shared.model.config.context
+    }
+
+    /// How many calls are being computed at the moment.
+    pub fn under_way(&self) -> usize {
+        self.shared.under_way.load(Ordering::Relaxed)
     }
 
     /// Has the model answer a conversation. `on_text` gets the answer in pieces while it is written, in order and each

@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Found, Model, Span};
 use crate::text::Text;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::sync::{Arc, mpsc};
 
@@ -14,6 +15,7 @@ pub(crate) struct Shared {
     pub(crate) model: Model,
     pub(crate) text: Text,
     pub(crate) calibrations: crate::choose::Calibrations,
+    pub(crate) under_way: AtomicUsize,
 }
 
 /// One call that is under way.
@@ -67,12 +69,14 @@ fn work(shared: &Shared, starts: &Receiver<Start>) {
             }
         }
         jobs.retain(|job| job.is_wanted());
+        shared.under_way.store(jobs.len(), Ordering::Relaxed);
         if !jobs.is_empty() {
             step(shared, &mut jobs);
-            // whoever waits behind a full batch comes first in the next
-            if !jobs.is_empty() {
-                jobs.rotate_left(1);
-            }
+        }
+        shared.under_way.store(jobs.len(), Ordering::Relaxed);
+        // whoever waits behind a full batch comes first in the next
+        if !jobs.is_empty() {
+            jobs.rotate_left(1);
         }
     }
 }

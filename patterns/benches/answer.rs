@@ -69,7 +69,7 @@ fn tags(bencher: Bencher, name: &str) {
 #[divan::bench(args = REPLIES)]
 fn label(bencher: Bencher, name: &str) {
     bench(bencher, name, "label", |reply| {
-        drop(black_box(answer::label(reply, &["billing", "technical", "other"])))
+        drop(black_box(answer::label(reply, &["billing", "technical", "other"])));
     });
 }
 
@@ -92,7 +92,7 @@ fn stream_of_4_byte_pieces(bencher: Bencher, name: &str) {
 /// What the cookbook does: the first match of a lazy pattern, nothing else.
 #[divan::bench(args = REPLIES)]
 fn cookbook_regex(bencher: Bencher, name: &str) {
-    let pattern = Regex::new(r"(?s)<answer>(.*?)</answer>").unwrap();
+    let pattern = Regex::new(r"(?s)<answer>(.*?)</answer>").expect("a valid pattern");
     bench(bencher, name, "answer", |reply| {
         black_box(pattern.captures(reply).map(|found| found[1].to_owned()));
     });

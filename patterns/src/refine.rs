@@ -111,7 +111,9 @@ pub enum Why {
     Oscillation,
     /// A verdict could not be read, not even when it was asked for again.
     Unreadable,
-    /// A later draft or verdict failed, for this reason; the drafts judged before it are kept.
+    /// The budget of the run was used up; the drafts judged before are kept.
+    OverBudget,
+    /// A later draft or verdict failed, for this reason; the drafts judged before are kept.
     Failed(String),
 }
 
@@ -124,6 +126,7 @@ impl Why {
             Self::Plateau => "the drafts do not get better",
             Self::Oscillation => "the drafts go in circles",
             Self::Unreadable => "the verdict cannot be read",
+            Self::OverBudget => "the budget is used up",
             Self::Failed(reason) => reason,
         }
     }
@@ -258,6 +261,7 @@ impl<'f> Refine<'f> {
             match self.round(llm, input, &rounds).await {
                 Ok(round) => rounds.push(round),
                 Err(error) if rounds.is_empty() => return Err(error),
+                Err(error) if error.kind() == ErrorKind::OverBudget => break Why::OverBudget,
                 Err(error) => break Why::Failed(error.to_string()),
             }
             if let Some(why) = self.ended(&rounds) {
@@ -323,7 +327,11 @@ impl Flow for Refine<'_> {
                     .with_partial(refined.text)
                     .at(&llm.place()));
             }
-            llm.note(Path::root(), Event::Degraded { reason });
+            let capped = refined.why == Why::OverBudget;
+            llm.note(
+                Path::root(),
+                if capped { Event::Capped { reason } } else { Event::Degraded { reason } },
+            );
             Ok(refined)
         }
         .boxed()

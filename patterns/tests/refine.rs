@@ -150,14 +150,21 @@ async fn a_draft_that_passes_more_checks_is_better_whatever_the_rating() {
 
 #[tokio::test]
 async fn a_failure_after_a_judged_draft_gives_back_what_there_is() {
-    let model = Model::new(|request| match request.path.as_str() {
-        "draft 1" => Ok(Reply::text_of("a")),
-        "draft 1/judge" => Ok(Reply::text_of(MEND)),
-        _ => Err(Error::new(ErrorKind::OverBudget, "the budget is used up")),
-    });
-    let refined = flow(3).run(&model, "task").await.unwrap();
-    assert_eq!((refined.text.as_str(), refined.accepted), ("a", false));
-    assert!(matches!(&refined.why, Why::Failed(reason) if reason.contains("the budget is used up")));
+    for (kind, capped) in [(ErrorKind::OverBudget, true), (ErrorKind::Server, false)] {
+        let model = Model::new(move |request| match request.path.as_str() {
+            "draft 1" => Ok(Reply::text_of("a")),
+            "draft 1/judge" => Ok(Reply::text_of(MEND)),
+            _ => Err(Error::new(kind, "there is no more")),
+        });
+        let refined = flow(3).run(&model, "task").await.unwrap();
+        assert_eq!((refined.text.as_str(), refined.accepted), ("a", false));
+        match refined.why {
+            Why::OverBudget => assert!(capped),
+            Why::Failed(reason) => assert!(!capped && reason.contains("there is no more"), "{reason}"),
+            why => panic!("{why:?}"),
+        }
+        assert_eq!(matches!(model.events().last(), Some(Event::Capped { .. })), capped);
+    }
 }
 
 #[tokio::test]

@@ -55,7 +55,9 @@ fn kind(inputs: &Path) -> Result<Kind> {
 pub(super) fn count(inputs: &Path) -> Result<u64> {
     let count = match kind(inputs)? {
         Kind::Folder => files(inputs)?.len(),
-        Kind::Lines => lines(inputs)?.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty())).count(),
+        Kind::Lines => {
+            lines(inputs)?.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty())).count()
+        }
         Kind::Csv => records(inputs)?.into_byte_records().count(),
     };
     Ok(count as u64)
@@ -73,15 +75,22 @@ pub(super) fn read(inputs: &Path, field: Option<&str>) -> Result<Box<dyn Iterato
         })),
         Kind::Lines => Box::new(lines(inputs)?.filter_map(move |line| match line {
             Ok(line) if line.trim().is_empty() => None,
-            Ok(line) => Some(serde_json::from_str(&line).map_err(|error| wrong(format!("is not JSON: {error}")))),
+            Ok(line) => {
+                Some(serde_json::from_str(&line).map_err(|error| wrong(format!("is not JSON: {error}"))))
+            }
             Err(error) => Some(Err(unreadable(&place, &error))),
         })),
         Kind::Csv => {
             let mut records = records(inputs)?;
-            let head = records.headers().map_err(|error| wrong(format!("{} has no head: {error}", inputs.display())))?.clone();
+            let head = records
+                .headers()
+                .map_err(|error| wrong(format!("{} has no head: {error}", inputs.display())))?
+                .clone();
             Box::new(records.into_records().map(move |record| {
                 let record = record.map_err(|error| wrong(format!("is not CSV: {error}")))?;
-                Ok(Value::Object(head.iter().zip(&record).map(|(key, value)| (key.to_owned(), value.into())).collect()))
+                Ok(Value::Object(
+                    head.iter().zip(&record).map(|(key, value)| (key.to_owned(), value.into())).collect(),
+                ))
             }))
         }
     };
@@ -108,7 +117,10 @@ fn split(body: Value, field: Option<&str>) -> Result<(String, Map<String, Value>
         None if fields.len() == 1 => fields.keys().next().cloned().unwrap_or_default(),
         None => {
             let keys: Vec<_> = fields.keys().map(String::as_str).collect();
-            return Err(wrong(format!("has several fields ({}); say with --field which is the text", keys.join(", "))));
+            return Err(wrong(format!(
+                "has several fields ({}); say with --field which is the text",
+                keys.join(", ")
+            )));
         }
     };
     match fields.shift_remove(&key) {

@@ -242,8 +242,11 @@ mod tests {
         for call in 1..=n {
             let path = Path::from(&*format!("section {call}"));
             live.hear(now, Some(call), &path, &Event::CallStarted { model: None });
-            let event =
-                if call % 10 == 0 { Event::Sent } else { Event::Waiting { why: "a slot".into(), seconds: None } };
+            let event = if call % 10 == 0 {
+                Event::Sent
+            } else {
+                Event::Waiting { why: "a slot".into(), seconds: None }
+            };
             live.hear(now, Some(call), &path, &event);
         }
         (live, now)

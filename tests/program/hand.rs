@@ -10,8 +10,13 @@ fn a_run_that_was_killed_makes_only_the_missing_calls() {
     let folder = folder();
     let journal = folder.path().join("run.journal").display().to_string();
     // the second voter takes longer than its process lives
-    let slow = script(&folder, "{\"path\": \"voter 1\", \"reply\": \"<label>yes</label>\"}\n{\"reply\": \"<label>no</label>\", \"delay\": 60000, \"repeat\": true}");
-    let ask = |model: &str| patterns(&["vote", "--text", "x", "--voters", "3", "--resume", &journal, "--model", model]);
+    let slow = script(
+        &folder,
+        "{\"path\": \"voter 1\", \"reply\": \"<label>yes</label>\"}\n{\"reply\": \"<label>no</label>\", \"delay\": 60000, \"repeat\": true}",
+    );
+    let ask = |model: &str| {
+        patterns(&["vote", "--text", "x", "--voters", "3", "--resume", &journal, "--model", model])
+    };
     let mut child = ask(&slow).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     while std::fs::read_to_string(&journal).map_or(true, |text| text.lines().count() < 2) {
@@ -21,7 +26,10 @@ fn a_run_that_was_killed_makes_only_the_missing_calls() {
     child.kill().unwrap();
     child.wait().unwrap();
 
-    let rest = script(&folder, "{\"path\": \"voter 2\", \"reply\": \"<label>no</label>\"}\n{\"path\": \"voter 3\", \"reply\": \"<label>yes</label>\"}");
+    let rest = script(
+        &folder,
+        "{\"path\": \"voter 2\", \"reply\": \"<label>no</label>\"}\n{\"path\": \"voter 3\", \"reply\": \"<label>yes</label>\"}",
+    );
     let resumed = finish(&mut ask(&rest));
     assert_eq!((resumed.code, resumed.stdout.as_str()), (0, "yes\n"), "{}", resumed.stderr);
     let nothing = script(&folder, "");
@@ -32,7 +40,10 @@ fn a_run_that_was_killed_makes_only_the_missing_calls() {
 #[test]
 fn a_budget_stops_the_run_with_what_there_is() {
     let folder = folder();
-    let model = script(&folder, "{\"path\": \"draft 1\", \"reply\": \"first\"}\n{\"reply\": \"<evaluation>FAIL</evaluation>\", \"repeat\": true}");
+    let model = script(
+        &folder,
+        "{\"path\": \"draft 1\", \"reply\": \"first\"}\n{\"reply\": \"<evaluation>FAIL</evaluation>\", \"repeat\": true}",
+    );
     let run = run(&["refine", "--text", "x", "--max-calls", "2", "--model", &model]);
     assert_eq!(run.stdout, "first\n", "{}", run.stderr);
     assert_eq!(run.code, 2, "{}", run.stderr);
@@ -53,8 +64,25 @@ fn chaos_with_a_seed_is_the_same_chaos_again() {
     let folder = folder();
     let run = |seed: &str| {
         let model = script(&folder, r#"{"reply": "<label>yes</label>", "repeat": true}"#);
-        let run = finish(&mut patterns(&["vote", "--text", "x", "--voters", "9", "--retries", "0", "--chaos", "refuse:0.5", "--seed", seed, "--json", "--model", &model]));
-        serde_json::from_str::<serde_json::Value>(&run.stdout).map(|json| json["outcome"]["census"].clone()).unwrap_or_default()
+        let run = finish(&mut patterns(&[
+            "vote",
+            "--text",
+            "x",
+            "--voters",
+            "9",
+            "--retries",
+            "0",
+            "--chaos",
+            "refuse:0.5",
+            "--seed",
+            seed,
+            "--json",
+            "--model",
+            &model,
+        ]));
+        serde_json::from_str::<serde_json::Value>(&run.stdout)
+            .map(|json| json["outcome"]["census"].clone())
+            .unwrap_or_default()
     };
     assert_eq!(run("7"), run("7"));
     assert!((1..6).any(|seed| run(&seed.to_string()) != run("7")), "another seed is another chaos");
@@ -65,7 +93,8 @@ fn chaos_with_a_seed_is_the_same_chaos_again() {
 fn ctrl_c_ends_a_run_with_its_cost_and_130() {
     let folder = folder();
     let model = script(&folder, r#"{"reply": "<label>yes</label>", "delay": 1500, "repeat": true}"#);
-    let mut command = patterns(&["vote", "--text", "x", "--voters", "3", "--at-once", "1", "--model", &model]);
+    let mut command =
+        patterns(&["vote", "--text", "x", "--voters", "3", "--at-once", "1", "--model", &model]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();

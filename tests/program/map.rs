@@ -71,7 +71,8 @@ fn failures_go_to_a_file_of_their_own_and_only_they_are_tried_again() {
     // the first is answered from the journal: the script knows it no more
     let run = map.run("in.csv", r#"{"text": "two", "reply": "TWO"}"#, &[]);
     assert!(run.stderr.contains("1 calls are answered already"), "{}", run.stderr);
-    let texts: Vec<_> = map.lines("out.jsonl").iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect();
+    let texts: Vec<_> =
+        map.lines("out.jsonl").iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect();
     assert_eq!(texts, ["ONE", "TWO"]);
     assert_eq!(map.lines("out.errors.jsonl").len(), 1);
 }
@@ -83,10 +84,17 @@ fn a_folder_of_texts_is_a_list_of_inputs() {
     for (name, text) in [("b.txt", "two"), ("a.txt", "one"), (".hidden", "never")] {
         map.put(&format!("texts/{name}"), text);
     }
-    let run = map.run("texts", "{\"text\": \"one\", \"reply\": \"ONE\"}\n{\"text\": \"two\", \"reply\": \"TWO\"}", &[]);
+    let run = map.run(
+        "texts",
+        "{\"text\": \"one\", \"reply\": \"ONE\"}\n{\"text\": \"two\", \"reply\": \"TWO\"}",
+        &[],
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let files: Vec<_> =
-        map.lines("out.jsonl").iter().map(|line| line["fields"]["file"].as_str().unwrap().to_owned()).collect();
+    let files: Vec<_> = map
+        .lines("out.jsonl")
+        .iter()
+        .map(|line| line["fields"]["file"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(files, ["a.txt", "b.txt"]);
 }
 
@@ -94,7 +102,8 @@ fn a_folder_of_texts_is_a_list_of_inputs() {
 fn a_budget_ends_the_map_with_what_is_done() {
     let map = Map::new();
     map.put("in.jsonl", &"\"x\"\n".repeat(9));
-    let run = map.run("in.jsonl", r#"{"reply": "ok", "repeat": true}"#, &["--max-calls", "3", "--at-once", "1"]);
+    let run =
+        map.run("in.jsonl", r#"{"reply": "ok", "repeat": true}"#, &["--max-calls", "3", "--at-once", "1"]);
     assert_eq!(run.code, 2, "{}", run.stderr);
     assert_eq!(map.lines("out.jsonl").len(), 3);
 }

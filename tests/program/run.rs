@@ -1,6 +1,5 @@
 //! Running the program as a person does, without anything of this machine's environment.
 
-
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -50,7 +50,18 @@ fn desks_of_ones_own_replace_the_built_in_ones() {
 {"path": "route", "reply": "<label>Sales</label>"}
 {"path": "route/sales", "reply": "A tent costs 90."}
 "#;
-    let run = on(lines, &["route", "--text", "How much?", "--when", "sales=offers and prices", "--when", "repair=broken things"]);
+    let run = on(
+        lines,
+        &[
+            "route",
+            "--text",
+            "How much?",
+            "--when",
+            "sales=offers and prices",
+            "--when",
+            "repair=broken things",
+        ],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (0, "A tent costs 90.\n"), "{}", run.stderr);
 }
 
@@ -59,11 +70,8 @@ fn standard_input_is_an_input() {
     let folder = folder();
     let model = script(&folder, DESK);
     let mut command = patterns(&["route", "-", "--model", &model, "-q"]);
-    let mut child = command
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"Why $5?").unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"It is the fee.\n");
 }
@@ -108,15 +116,25 @@ fn a_missing_view_is_named_and_makes_the_result_degraded() {
 {"path": "step 1/section b", "reply": "no", "stop": "refusal"}
 {"path": "step 2", "text": "No result: b (refused)", "reply": "a is fine, b is missing"}
 "#;
-    let run = on(lines, &["section", "--text", "x", "--on", "a=Look at a.", "--on", "b=Look at b.", "--merge", "Join."]);
+    let run = on(
+        lines,
+        &["section", "--text", "x", "--on", "a=Look at a.", "--on", "b=Look at b.", "--merge", "Join."],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (3, "a is fine, b is missing\n"), "{}", run.stderr);
 }
 
 #[test]
 fn a_closed_gate_is_a_failure_that_shows_the_text() {
-    let run = on(r#"{"path": "step 1", "reply": "FAIL: no figures"}"#, &["chain", "--text", "x", "--step", "a", "--stop-word", "FAIL", "--step", "b"]);
+    let run = on(
+        r#"{"path": "step 1", "reply": "FAIL: no figures"}"#,
+        &["chain", "--text", "x", "--step", "a", "--stop-word", "FAIL", "--step", "b"],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
-    assert!(run.stderr.contains("the gate `does not say FAIL` is closed") && run.stderr.contains("no figures"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the gate `does not say FAIL` is closed") && run.stderr.contains("no figures"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -163,11 +181,19 @@ fn a_person_at_a_gate_opens_it_with_yes_alone() {
     for (typed, code) in [("yes\n", 0), ("y\n", 1), ("", 1)] {
         let model = script(&folder, r#"{"reply": "Dear Ada"}"#);
         let mut command = patterns(&["run", &file.display().to_string(), "--text", "x", "--model", &model]);
-        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), typed.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{typed:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{typed:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         assert!(String::from_utf8_lossy(&output.stderr).contains("Dear Ada"), "the person sees the text");
     }
 }
@@ -189,6 +215,15 @@ fn variables_of_a_flow_file_can_be_set() {
     std::fs::write(&file, "flow = \"Greet {who}: {input}\"\n[vars]\nwho = \"Ada\"\n").unwrap();
     let model = script(&folder, r#"{"text": "Greet {input} $1: hello", "reply": "ok"}"#);
     let file = file.display().to_string();
-    let run = finish(&mut patterns(&["run", &file, "--text", "hello", "--set", "who={input} $1", "--model", &model]));
+    let run = finish(&mut patterns(&[
+        "run",
+        &file,
+        "--text",
+        "hello",
+        "--set",
+        "who={input} $1",
+        "--model",
+        &model,
+    ]));
     assert_eq!((run.code, run.stdout.as_str()), (0, "ok\n"), "{}", run.stderr);
 }

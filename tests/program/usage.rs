@@ -62,9 +62,16 @@ fn a_wrong_option_is_refused_with_the_right_one() {
 fn a_flow_file_with_defects_is_refused_with_all_of_them_and_no_call_is_made() {
     let folder = folder();
     let file = folder.path().join("desk.toml");
-    fs::write(&file, "[flow]\nroute = \"Which?\"\nohterwise = \"x\"\nwhen = [{ label = \"a\", flow = \"{who}\" }]\n").unwrap();
+    fs::write(
+        &file,
+        "[flow]\nroute = \"Which?\"\nohterwise = \"x\"\nwhen = [{ label = \"a\", flow = \"{who}\" }]\n",
+    )
+    .unwrap();
     let name = file.display().to_string();
-    let wanted = ["line 3: `flow.ohterwise`: is no key here; did you mean `otherwise`?", "line 4: `flow.when[0].flow`: {who} has no value"];
+    let wanted = [
+        "line 3: `flow.ohterwise`: is no key here; did you mean `otherwise`?",
+        "line 4: `flow.when[0].flow`: {who} has no value",
+    ];
     refused(&["check", &name], &wanted);
     refused(&["run", &name, "--text", "x", "--model", "script:never-read"], &wanted);
 }
@@ -73,10 +80,24 @@ fn a_flow_file_with_defects_is_refused_with_all_of_them_and_no_call_is_made() {
 fn help_goes_to_standard_output_and_names_every_exit_code() {
     let help = run(&["--help"]);
     assert_eq!((help.code, help.stderr.as_str()), (0, ""));
-    for part in ["chain", "route", "section", "vote", "orchestrate", "refine", "run", "map", "check", "new", "  130  interrupted"] {
+    for part in [
+        "chain",
+        "route",
+        "section",
+        "vote",
+        "orchestrate",
+        "refine",
+        "run",
+        "map",
+        "check",
+        "new",
+        "  130  interrupted",
+    ] {
         assert!(help.stdout.contains(part), "no \"{part}\" in: {}", help.stdout);
     }
-    for command in ["chain", "route", "section", "vote", "orchestrate", "refine", "run", "map", "check", "new"] {
+    for command in
+        ["chain", "route", "section", "vote", "orchestrate", "refine", "run", "map", "check", "new"]
+    {
         let help = run(&[command, "--help"]);
         assert!(help.code == 0 && help.stdout.contains("Usage:"), "{command}");
     }

@@ -7,6 +7,22 @@ use super::chars::fold;
 use super::chars::trim;
 use super::chars::unify;
 use super::field::Fields;
+use super::reason::Hedge;
+use super::reason::asked;
+use super::reason::denied;
+use super::reason::hedged;
+use super::reason::pieces;
+use super::reason::reason;
+use super::reason::supposed;
+use super::reason::taken_back;
+use super::word::Negation;
+use super::word::continues;
+use super::word::ends_word;
+use super::word::is_sign;
+use super::word::negates;
+use super::word::starts_word;
+use super::word::word_end;
+use super::word::words;
 
 /// What a piece of text says about a choice. Labels are indices into the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,25 +93,6 @@ impl Key {
         let part_of_word = before.last().is_some_and(|&c| negates(c) || is_sign(c, first))
             || continues(&after, label.core.chars().nth(1).is_none());
         (!part_of_word).then_some(label.before.len() + label.core.len() + label.after.len())
-    }
-}
-
-/// `!PASS`, `~~PASS~~`: a mark that takes the word back.
-fn negates(c: char) -> bool {
-    matches!(c, '!' | '¬' | '≠' | '~')
-}
-
-fn is_sign(c: char, next: Option<char>) -> bool {
-    c == '-' && next.is_some_and(|c| c.is_ascii_digit())
-}
-
-/// `C++`, `C#`, `A+`, `A-` are other words than `C` and `A`.
-fn continues(after: &[char], single: bool) -> bool {
-    let ends = after.get(1).is_none_or(|c| !c.is_alphanumeric());
-    ends && match after.first() {
-        Some('+' | '#') => true,
-        Some('-') => single,
-        _ => false,
     }
 }
 
@@ -226,9 +223,10 @@ impl<'a, 'f> Choice<'a, 'f> {
         let leads = !chars[..first.start].iter().any(|c| c.is_alphanumeric());
         if leads {
             if let Some((_, reason)) = reason(rest) {
-                let settled = !hedged(reason, Hedge::AfterSeparator, self.strict)
-                    && !pieces(reason).any(|piece| self.names_only_others(piece, first.label));
-                return if settled { Reading::Label(first.label) } else { Reading::Unsettled };
+                let unsettled = hedged(reason, Hedge::AfterSeparator, self.strict)
+                    || (self.strict && denied(reason))
+                    || pieces(reason).any(|piece| self.names_only_others(piece, first.label));
+                return if unsettled { Reading::Unsettled } else { Reading::Label(first.label) };
             }
             if hedged(rest, Hedge::Directly, self.strict) {
                 return Reading::Unsettled;
@@ -240,6 +238,7 @@ impl<'a, 'f> Choice<'a, 'f> {
         let doubtful = self.strict
             && (hedged(rest, Hedge::Directly, true)
                 || asked(rest)
+                || taken_back(rest)
                 || (!leads && supposed(&chars[..first.start])));
         if doubtful { Reading::Unsettled } else { Reading::Label(first.label) }
     }
@@ -311,208 +310,4 @@ fn match_pattern(pattern: &[char], text: &[char], at: usize) -> Option<usize> {
         }
     }
     Some(end)
-}
-
-/// `-`, `_`, `&` and `.` join words (`bug-fix`, `R&D`, `Node.js`), a comma joins digits.
-fn joins(before: Option<&char>, joint: char, after: Option<&char>) -> bool {
-    let (Some(before), Some(after)) = (before, after) else { return false };
-    match joint {
-        '-' | '_' | '&' | '.' => before.is_alphanumeric() && after.is_alphanumeric(),
-        ',' => before.is_ascii_digit() && after.is_ascii_digit(),
-        _ => false,
-    }
-}
-
-fn starts_word(text: &[char], at: usize) -> bool {
-    let Some(before) = at.checked_sub(1) else { return true };
-    let earlier = before.checked_sub(1).map(|i| &text[i]);
-    !text[before].is_alphanumeric()
-        && !joins(earlier, text[before], Some(&text[at]))
-        && !(is_sign(text[before], Some(text[at])) && earlier.is_none_or(|c| !c.is_alphanumeric()))
-}
-
-fn ends_word(text: &[char], end: usize) -> bool {
-    let Some(&next) = text.get(end) else { return true };
-    let in_word = next.is_alphanumeric() || unicode_normalization::char::is_combining_mark(next);
-    !in_word && !joins(text.get(end.wrapping_sub(1)), next, text.get(end + 1))
-}
-
-/// Letters and digits, and an apostrophe between them.
-fn word_end(text: &[char], at: usize) -> usize {
-    let mut end = at;
-    while let Some(&c) = text.get(end) {
-        let inner = c == '\'' && text.get(end + 1).is_some_and(|c| c.is_alphanumeric());
-        if !(c.is_alphanumeric() || inner) {
-            break;
-        }
-        end += 1;
-    }
-    end
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty())
-}
-
-/// Whether the word to come is negated: `not billing`, `does not really PASS`, `isn't a billing`.
-#[derive(Debug, Default)]
-struct Negation {
-    left: u8,
-    last_was_negation: bool,
-    last_was_anything: bool,
-}
-
-impl Negation {
-    fn holds(&self) -> bool {
-        self.left > 0
-    }
-
-    fn word(&mut self, word: &str) {
-        let negates = is_negation(word) || (word == "but" && self.last_was_anything);
-        self.left = match word {
-            _ if negates => 3,
-            "but" => 0,
-            _ => self.left.saturating_sub(1),
-        };
-        self.last_was_negation = negates;
-        self.last_was_anything = word == "anything";
-    }
-
-    fn mark(&mut self, mark: char) {
-        let ends = matches!(mark, '.' | ';' | ':' | '!' | '?' | '\n' | '。')
-            || (mark == ',' && self.last_was_negation);
-        if ends {
-            *self = Negation::default();
-        }
-    }
-}
-
-fn is_negation(word: &str) -> bool {
-    const WORDS: [&str; 34] = [
-        "not", "never", "no", "nor", "neither", "none", "nothing", "nobody", "cannot", "without", "unlike",
-        "than", "instead", "unable", "hardly", "cant", "dont", "wont", "isnt", "doesnt", "didnt", "wasnt",
-        "nicht", "kein", "keine", "nunca", "jamás", "não", "non", "pas", "ni", "sin", "fails", "failed",
-    ];
-    WORDS.contains(&word) || word.ends_with("n't")
-}
-
-/// The text after a leading label is the reason for it: what stands after the separator.
-fn reason(rest: &[char]) -> Option<(char, &[char])> {
-    let closers =
-        rest.iter().take_while(|c| matches!(c, '*' | '_' | '`' | '"' | '\'' | '”' | '»' | ')' | ']' | '}'));
-    let rest = &rest[closers.count()..];
-    let spaces = rest.iter().take_while(|c| c.is_whitespace() && **c != '\n').count();
-    let (gap, rest) = rest.split_at(spaces);
-    let (&mark, after) = rest.split_first()?;
-    match mark {
-        '\n' | ':' | ';' | '(' | '.' | '。' | '—' | '!' => Some((mark, after)),
-        '-' | '–' => {
-            let dashes = after.iter().take_while(|&&c| c == mark).count();
-            let spaced = !gap.is_empty() && after.get(dashes).is_none_or(|c| c.is_whitespace());
-            (spaced || dashes > 0).then_some((mark, &after[dashes..]))
-        }
-        _ => {
-            let after = if mark == ',' { after } else { rest };
-            let because = first_words(after, 3);
-            let reason = match because.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                ["as", "long", "as"] => false,
-                [first, ..] => matches!(first, "because" | "since" | "as" | "due"),
-                [] => false,
-            };
-            reason.then_some((' ', after))
-        }
-    }
-}
-
-/// Lines, sentences, parentheses.
-fn pieces(reason: &[char]) -> impl Iterator<Item = &[char]> {
-    reason.split(|c| matches!(c, '\n' | '.' | ';' | '!' | '?' | '。' | '(' | ')'))
-}
-
-fn first_words(text: &[char], most: usize) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while found.len() < most && at < text.len() && text[at] != '\n' {
-        match text[at].is_alphanumeric() {
-            true => {
-                let end = word_end(text, at);
-                found.push(text[at..end].iter().collect());
-                at = end;
-            }
-            false => at += 1,
-        }
-    }
-    found
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hedge {
-    /// Right after the label: `PASS if ..`.
-    Directly,
-    /// After a separator, where `if` may well begin the reason.
-    AfterSeparator,
-}
-
-fn hedged(rest: &[char], place: Hedge, strict: bool) -> bool {
-    let sentence_over =
-        rest.iter().find(|c| !c.is_whitespace()).is_some_and(|c| matches!(c, '.' | '!' | '?'));
-    if place == Hedge::Directly && sentence_over {
-        return false;
-    }
-    let words = first_words(rest, 5);
-    let Some(first) = words.first() else { return false };
-    let with_reservations = || {
-        words.iter().any(|word| {
-            ["reservation", "caveat", "condition", "exception", "concern", "qualification", "proviso"]
-                .iter()
-                .any(|doubt| word.starts_with(doubt))
-        })
-    };
-    match first.as_str() {
-        "or" => true,
-        "but" => strict || place == Hedge::AfterSeparator,
-        "with" => with_reservations() && (strict || place == Hedge::AfterSeparator),
-        "except" | "provided" | "providing" | "assuming" | "pending" | "conditional" | "conditionally" => {
-            strict
-        }
-        "if" | "unless" | "once" | "until" | "when" | "subject" | "though" | "although" | "however"
-        | "contingent" => strict && place == Hedge::Directly,
-        "as" => strict && words.iter().skip(1).take(2).eq(["long", "as"]),
-        "only" | "on" => {
-            strict && words.get(1).is_some_and(|word| word == "if" || word == "when" || word == "condition")
-        }
-        _ => false,
-    }
-}
-
-/// `PASS?`
-fn asked(rest: &[char]) -> bool {
-    rest.iter().find(|c| !c.is_whitespace() && !matches!(c, '*' | '"' | '\'' | '`')) == Some(&'?')
-}
-
-/// What stands before the only label makes it a supposition: `would PASS`, `almost a PASS`.
-fn supposed(before: &[char]) -> bool {
-    let before: String = before.iter().collect();
-    let mut words = words(&before).peekable();
-    while let Some(word) = words.next() {
-        match word {
-            "would" | "could" | "should" | "might" | "may" => {
-                let says = |next: &&str| {
-                    matches!(
-                        *next,
-                        "say" | "be" | "rate" | "call" | "give" | "judge" | "grade" | "mark" | "go"
-                    )
-                };
-                if words.next_if(says).is_none() {
-                    return true;
-                }
-            }
-            "if" | "unless" | "until" | "whether" | "almost" | "nearly" | "conditional" | "conditionally"
-            | "borderline" | "provisional" | "tentative" | "partial" | "maybe" | "perhaps" | "possibly" => {
-                return true;
-            }
-            _ => {}
-        }
-    }
-    false
 }

@@ -40,7 +40,7 @@ pub(super) fn content(inner: &str) -> String {
             Part::Prose(text) if has_section && blank(text) => {}
             Part::Prose(text) if escaped => content.push_str(&unescape(text)),
             Part::Prose(text) | Part::Markup(text) | Part::Code(text) | Part::Section(text) => {
-                content.push_str(text)
+                content.push_str(text);
             }
         }
     }

@@ -78,12 +78,12 @@ impl Found<'_> {
 /// Finds the elements called `name` in a whole reply.
 pub(super) fn find<'t>(text: &'t str, name: &str) -> Found<'t> {
     let name = fold(name);
-    let plain = search(text, &name, Rules::default());
+    let plain = search(text, &name, Rules::default(), true);
     if plain.settled() || !plain.nothing_seen() {
         return plain.conclude(text, &name);
     }
     if text.contains('＜') {
-        let wide = search(text, &name, Rules { wide: true, ..Rules::default() });
+        let wide = search(text, &name, Rules { wide: true, ..Rules::default() }, true);
         if wide.settled() {
             return wide.conclude(text, &name);
         }
@@ -92,7 +92,7 @@ pub(super) fn find<'t>(text: &'t str, name: &str) -> Found<'t> {
         return plain.conclude(text, &name);
     }
     let text = unescape(text).into_owned();
-    let found = search(&text, &name, Rules::default()).conclude(&text, &name);
+    let found = search(&text, &name, Rules::default(), true).conclude(&text, &name);
     let Found { elements, cut, hidden, .. } = found;
     Found { elements, cut, hidden, text: Cow::Owned(text) }
 }
@@ -103,14 +103,13 @@ pub(super) fn find_fields(text: &str, names: &[&str]) -> Vec<(usize, Element)> {
     let mut fields = Vec::new();
     let mut open_ended = Vec::new();
     for (field, name) in names.iter().enumerate() {
-        let pass = search_as(text, &fold(name), Rules::default(), false);
+        let pass = search(text, &fold(name), Rules::default(), false);
         fields.extend(pass.elements.into_iter().map(|element| (field, element)));
         open_ended.extend(pass.cut.map(|open| (field, open)));
     }
     // a field that is not closed runs to the next one, or to the end of the record
-    let starts: Vec<usize> = fields.iter().map(|(_, element)| element.start).collect();
-    let starts: Vec<usize> =
-        starts.into_iter().chain(open_ended.iter().map(|(_, open)| open.start)).collect();
+    let closed = fields.iter().map(|(_, element): &(usize, Element)| element.start);
+    let starts: Vec<usize> = closed.chain(open_ended.iter().map(|(_, open)| open.start)).collect();
     for (field, open) in open_ended {
         let end = starts.iter().copied().filter(|&start| start > open.start).min().unwrap_or(text.len());
         fields.push((field, Element { start: open.start, open_end: open.end, inner_end: end, end }));
@@ -173,12 +172,9 @@ impl Pass {
     }
 }
 
-/// First without what stands in code; if that holds no element, with it.
-fn search(text: &str, name: &str, rules: Rules) -> Pass {
-    search_as(text, name, rules, true)
-}
-
-fn search_as(text: &str, name: &str, rules: Rules, reply: bool) -> Pass {
+/// First without what stands in code; if that holds no element, with it. In a whole `reply` thinking
+/// is hidden.
+fn search(text: &str, name: &str, rules: Rules, reply: bool) -> Pass {
     let read = |rules: Rules| pass(text, Tokens::of(text, name, rules), rules, reply);
     let outside = read(Rules { code: true, ..rules });
     if !outside.elements.is_empty() || !outside.coded {

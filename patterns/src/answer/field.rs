@@ -23,8 +23,9 @@ impl Fields<'_> {
     /// The values of all fields of the text, in no particular order. Where a field has no value on
     /// its line, the next line is the value if it is `whole`.
     pub(super) fn values<'t>(&self, text: &'t str, whole: impl Fn(&str) -> bool) -> Vec<&'t str> {
-        static JSON: LazyLock<Option<Regex>> =
-            LazyLock::new(|| Regex::new(r#""([^"\\\n]{1,40})"\s*:\s*"((?:[^"\\]|\\.)*)""#).ok());
+        static JSON: LazyLock<Option<Regex>> = LazyLock::new(|| {
+            Regex::new(r#""([^"\\\n]{1,40})"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?[0-9.]+))"#).ok()
+        });
         let mut values = Vec::new();
         let mut at = 0;
         while let Some(mark) = next_mark(text, at) {
@@ -43,10 +44,8 @@ impl Fields<'_> {
             && let Some(json) = &*JSON
         {
             for pair in json.captures_iter(text) {
-                let (_, [name, value]) = pair.extract();
-                if self.is_name(name) {
-                    values.push(value);
-                }
+                let value = pair.get(2).or(pair.get(3));
+                values.extend(value.filter(|_| self.is_name(&pair[1])).map(|value| value.as_str()));
             }
         }
         values

@@ -37,23 +37,23 @@ pub fn gate(text: &str, word: &str) -> Result<bool, Unread> {
         Ok(Some(_)) => return Ok(true),
         Ok(None) => {}
         Err(unread) if unread.kind() == UnreadKind::Truncated => return Err(unread),
-        Err(_) => return Ok(false),
+        // the word with a reservation stops as well: a gate fails closed
+        Err(unread) => return Ok(unread.kind() == UnreadKind::Ambiguous),
     }
     let prose = found.prose();
     if blank(&prose) {
         return Err(Unread::new(UnreadKind::Missing, format!("{} or any other text", element(tag)), [prose]));
     }
-    let (first, last) = outer_lines(&prose);
     let equal = |text: &str| choice.equal(text).is_some();
-    Ok((equal(&prose) && !prose.trim_start().starts_with('|'))
-        || equal(first)
-        || leads(&choice, first, word)
-        || equal(last)
-        || choice
-            .fields()
-            .values(&prose, equal)
-            .iter()
-            .any(|value| equal(value) || leads(&choice, value, word)))
+    let (first, last) = outer_lines(&prose);
+    if equal(first) || equal(last) || leads(&choice, first, word) {
+        return Ok(true);
+    }
+    if equal(&prose) && !prose.trim_start().starts_with('|') {
+        return Ok(true);
+    }
+    let values = choice.fields().values(&prose, equal);
+    Ok(values.iter().any(|value| equal(value) || choice.separator(value).is_some()))
 }
 
 /// The line starts with the word, and a reason for it follows. Written in another case than the

@@ -132,7 +132,7 @@ pub(super) fn in_elements(
 }
 
 fn wanted(tag: &str, choice: &Choice<'_, '_>) -> String {
-    format!("{} of {}", element(tag), choice.listed())
+    format!("{} with one of {}", element(tag), choice.listed())
 }
 
 /// Exactly one label among several readings; those that settle nothing yield to it.

@@ -3,7 +3,6 @@
 //! One pass from left to right; whichever piece begins first wins. Every search that fails is
 //! remembered, so that no input makes the pass look twice at the same stretch of text.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::memchr;
@@ -92,47 +91,35 @@ impl<'t> Lexer<'t> {
         offset.map(|offset| self.at + offset)
     }
 
-    fn markup(&mut self, start: usize) -> Option<Piece> {
-        let rest = &self.text.as_bytes()[start..];
-        if rest.get(1) == Some(&b'!') {
-            return self.comment_or_section(start, rest);
-        }
-        tag_at(self.text, start, self.rules.wide).map(Piece::Tag)
+    fn comment_end(&mut self, start: usize) -> Option<usize> {
+        let inside = self.text.as_bytes()[start..].strip_prefix(b"<!--").filter(|_| self.comment_ends)?;
+        let length = memmem::find(inside, b"-->");
+        self.comment_ends = length.is_some();
+        length.map(|length| start + 4 + length + 3)
     }
 
-    fn comment_or_section(&mut self, start: usize, rest: &[u8]) -> Option<Piece> {
-        if self.comment_ends
-            && let Some(inside) = rest.strip_prefix(b"<!--")
-        {
-            match memmem::find(inside, b"-->") {
-                Some(length) => return Some(Piece::Comment(start..start + 4 + length + 3)),
-                None => self.comment_ends = false,
-            }
+    fn section_end(&mut self, start: usize) -> Option<usize> {
+        let section = &self.text.as_bytes()[start..];
+        if !self.section_ends || !section.starts_with(CDATA.as_bytes()) {
+            return None;
         }
-        if self.section_ends && rest.starts_with(CDATA.as_bytes()) {
-            match memmem::find(rest, CDATA_END.as_bytes()) {
-                Some(length) => return Some(Piece::Cdata(start..start + length + CDATA_END.len())),
-                None => self.section_ends = false,
-            }
-        }
-        None
+        let length = memmem::find(section, CDATA_END.as_bytes());
+        self.section_ends = length.is_some();
+        length.map(|length| start + length + CDATA_END.len())
     }
 
-    /// A fence that is closed, or a code span on one line. `run` is how many marks stand there.
-    fn code(&mut self, start: usize, run: usize) -> Option<Piece> {
+    /// The end of a fence that is closed, or of a code span on one line. `run` is how many marks stand
+    /// there.
+    fn code_end(&mut self, start: usize, run: usize) -> Option<usize> {
         let mark = self.text.as_bytes()[start];
         self.line.reach(self.text, start);
         if run >= 3 && self.opens_fence(start, run, mark) {
             let closers = self.closers.get_or_insert_with(|| Closers::of(self.text));
             if let Some(end) = closers.after(self.line.end, mark, run) {
-                return Some(Piece::Code(start..end));
+                return Some(end);
             }
         }
-        if mark == b'`' {
-            let end = self.line.span_end(self.text, start, run)?;
-            return Some(Piece::Code(start..end));
-        }
-        None
+        if mark == b'`' { self.line.span_end(self.text, start, run) } else { None }
     }
 
     fn opens_fence(&self, start: usize, run: usize, mark: u8) -> bool {
@@ -148,20 +135,31 @@ impl Iterator for Lexer<'_> {
 
     fn next(&mut self) -> Option<Piece> {
         while let Some(start) = self.next_mark() {
-            let mark = self.text.as_bytes()[start];
-            let (piece, past) = if mark == b'`' || mark == b'~' {
+            let bytes = self.text.as_bytes();
+            let mark = bytes[start];
+            if mark == b'`' || mark == b'~' {
                 let run = run_length(self.text, start);
-                (self.code(start, run), start + run)
+                self.at = start + run;
+                if let Some(end) = self.code_end(start, run) {
+                    self.at = end;
+                    return Some(Piece::Code(start..end));
+                }
+            } else if bytes.get(start + 1) == Some(&b'!') {
+                self.at = start + 1;
+                if let Some(end) = self.comment_end(start) {
+                    self.at = end;
+                    return Some(Piece::Comment(start..end));
+                }
+                if let Some(end) = self.section_end(start) {
+                    self.at = end;
+                    return Some(Piece::Cdata(start..end));
+                }
             } else {
-                (self.markup(start), start + if mark == b'<' { 1 } else { "＜".len() })
-            };
-            self.at = match &piece {
-                None => past,
-                Some(Piece::Tag(tag)) => tag.end,
-                Some(Piece::Comment(range) | Piece::Cdata(range) | Piece::Code(range)) => range.end,
-            };
-            if piece.is_some() {
-                return piece;
+                self.at = start + if mark == b'<' { 1 } else { "＜".len() };
+                if let Some(tag) = tag_at(self.text, start, self.rules.wide) {
+                    self.at = tag.end;
+                    return Some(Piece::Tag(tag));
+                }
             }
         }
         self.at = self.text.len();
@@ -174,12 +172,15 @@ fn run_length(text: &str, start: usize) -> usize {
     bytes.iter().take_while(|&&b| b == bytes[0]).count()
 }
 
+/// A longer run of backticks begins no code span.
+const LONGEST_RUN: usize = 32;
+
 /// The line under way, and where on it the last run of backticks of each length stands.
 #[derive(Debug, Default)]
 struct Line {
     end: usize,
     known: bool,
-    last_runs: Option<HashMap<usize, usize>>,
+    last_runs: Option<[usize; LONGEST_RUN + 1]>,
 }
 
 impl Line {
@@ -193,22 +194,30 @@ impl Line {
 
     /// Where the code span that starts here ends: after the next run of the same length.
     fn span_end(&mut self, text: &str, start: usize, run: usize) -> Option<usize> {
-        let end = self.end;
-        let runs_from = |from: usize| {
-            let mut at = from;
-            std::iter::from_fn(move || {
-                let found = at + memchr(b'`', &text.as_bytes()[at..end])?;
-                let length = run_length(text, found);
-                at = found + length;
-                Some((length, found))
-            })
-        };
-        let last = self.last_runs.get_or_insert_with(|| runs_from(start).collect());
-        if last.get(&run).is_none_or(|&last| last <= start) {
+        let line = &text[..self.end];
+        let last = self.last_runs.get_or_insert_with(|| {
+            let mut last = [0; LONGEST_RUN + 1];
+            for (length, found) in runs(line, start).filter(|&(length, _)| length <= LONGEST_RUN) {
+                last[length] = found;
+            }
+            last
+        });
+        if last.get(run).is_none_or(|&last| last <= start) {
             return None;
         }
-        runs_from(start + run).find(|&(length, _)| length == run).map(|(length, found)| found + length)
+        runs(line, start + run).find(|&(length, _)| length == run).map(|(length, found)| found + length)
     }
+}
+
+/// The runs of backticks from a place on: how long they are and where they start.
+fn runs(text: &str, from: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = from;
+    std::iter::from_fn(move || {
+        let found = at + text.as_bytes()[at..].iter().position(|&b| b == b'`')?;
+        let length = run_length(text, found);
+        at = found + length;
+        Some((length, found))
+    })
 }
 
 /// All lines that can close a fence.
@@ -264,6 +273,7 @@ impl Closers {
 }
 
 /// The tag whose `<` stands at `start`, if one does.
+#[inline]
 pub(super) fn tag_at(text: &str, start: usize, wide: bool) -> Option<Tag> {
     match ascii_tag_at(text, start) {
         Plain::Tag(tag) => Some(tag),
@@ -279,6 +289,7 @@ enum Plain {
 }
 
 /// The usual case in a few steps: a name of ASCII letters and nothing after it.
+#[inline]
 fn ascii_tag_at(text: &str, start: usize) -> Plain {
     let bytes = text.as_bytes();
     if bytes[start] != b'<' {

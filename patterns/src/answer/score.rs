@@ -84,7 +84,7 @@ fn agree<'t>(texts: impl Iterator<Item = &'t str>, scale: Option<f64>, reply: &s
     let texts: Vec<&str> = texts.collect();
     let unread = |kind| {
         let wanted = match scale {
-            Some(scale) => format!("{} as a number from 0 to {scale}", element("score")),
+            Some(scale) => format!("{} with a number from 0 to {scale}", element("score")),
             None => format!("{} with its scale, such as 8/10 or 85 %", element("score")),
         };
         if texts.is_empty() { Unread::new(kind, wanted, [reply]) } else { Unread::new(kind, wanted, &texts) }

@@ -7,7 +7,7 @@ use super::tag::tag;
 use super::thinking;
 use super::unread::Unread;
 
-/// A tag of more characters than this is text to the preview.
+/// A tag of more bytes than this is text to the preview.
 const LONGEST_TAG: usize = 256;
 
 /// Reads one element from a reply that arrives in pieces.
@@ -142,7 +142,11 @@ impl TagStream {
             let start = self.read + offset;
             self.take(start);
             let Some(end) = self.bracket(start) else { break };
-            self.tag(start, end);
+            if self.text[..end].ends_with('>') {
+                self.tag(start, end);
+            } else {
+                self.take(end);
+            }
             self.looked = 0;
         }
         let from = self.shown;
@@ -150,7 +154,7 @@ impl TagStream {
         &self.text[from..self.sure]
     }
 
-    /// Where the `<` at `start` is settled: past its `>`, at the next `<`, or at the 256th character.
+    /// Where the `<` at `start` is settled: past its `>`, at the next `<`, or after 256 bytes.
     fn bracket(&mut self, start: usize) -> Option<usize> {
         let from = self.looked.max(start + 1);
         let limit = start + LONGEST_TAG;

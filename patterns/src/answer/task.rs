@@ -171,7 +171,7 @@ fn ids(list: &str) -> impl Iterator<Item = String> {
 
 /// The attributes of an open tag; those that cannot be read are left out.
 fn attributes(open: &str) -> Vec<(String, String)> {
-    let inside = open.trim_start_matches('<').trim_end_matches(['>', '/']).trim();
+    let inside = open.trim_start_matches(['<', '＜']).trim_end_matches(['>', '/', '＞', '／']).trim();
     let name = inside.find(char::is_whitespace).unwrap_or(inside.len());
     let tag = BytesStart::from_content(inside, name);
     let mut attributes = tag.html_attributes();

@@ -55,7 +55,8 @@ pub(super) fn hidden(tokens: &[Token], length: usize) -> Thinking {
             }
         } else if is(token, Form::Close) && (!seen_asked || last_asked.is_some_and(|last| last > at)) {
             // its open tag was part of the prompt: all before it is thinking
-            thinking.ranges = vec![0..token.end];
+            thinking.ranges.clear();
+            thinking.ranges.push(0..token.end);
             seen_asked = false;
         }
         at += 1;

@@ -59,19 +59,23 @@ impl Tokens {
                 Piece::Cdata(_) => {}
                 Piece::Comment(range) => last = Some((range.end, true)),
                 Piece::Tag(tag) => {
-                    if let Some(start) = last_line_start(text, seen, tag.start) {
-                        line = start;
-                        line_is_fresh = true;
-                    }
-                    let follows = match last {
-                        Some((end, _)) if end == tag.start => true,
-                        // `</task> <task>`, but not `the <a> <b> tags`
-                        Some((end, true)) => blank(&text[end..tag.start]) && !reads_as_mention(text, tag.end),
-                        _ => text[..tag.start].ends_with("?>"),
+                    let adjoins = last.is_some_and(|(end, _)| end == tag.start);
+                    let strong = adjoins || {
+                        if let Some(start) = last_line_start(text, seen, tag.start) {
+                            line = start;
+                            line_is_fresh = true;
+                        }
+                        seen = tag.start;
+                        let follows = match last {
+                            // `</task> <task>`, but not `the <a> <b> tags`
+                            Some((end, true)) => {
+                                blank(&text[end..tag.start]) && !reads_as_mention(text, tag.end)
+                            }
+                            _ => text[..tag.start].ends_with("?>"),
+                        };
+                        follows || (line_is_fresh && leads_line(text, line, tag.start))
                     };
-                    let strong = follows || (line_is_fresh && leads_line(text, line, tag.start));
                     line_is_fresh = false;
-                    seen = tag.start;
                     last = Some((tag.end, tag.form != Form::Open));
                     let class = classify(&text[tag.name], name);
                     tokens.list.push(Token { start: tag.start, end: tag.end, form: tag.form, class, strong });

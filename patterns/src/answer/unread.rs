@@ -53,7 +53,7 @@ impl Unread {
         self.kind
     }
 
-    /// What was looked for, in words: `<label>`, `one of billing, technical`.
+    /// What was looked for, in words: `<label> with one of billing, technical`.
     pub fn wanted(&self) -> &str {
         &self.wanted
     }
@@ -72,16 +72,14 @@ impl fmt::Display for Unread {
         }
         let seen = Seen(seen);
         match kind {
-            UnreadKind::Missing => write!(f, "the reply does not give {wanted}: {seen}; ask for it alone"),
+            UnreadKind::Missing => write!(f, "no {wanted} in the reply: {seen}; ask for it alone"),
             UnreadKind::Truncated => {
-                write!(f, "the reply was cut before the end of {wanted}: {seen}; allow more tokens")
+                write!(f, "the reply was cut inside {wanted}: {seen}; allow more tokens")
             }
             UnreadKind::Ambiguous => {
-                write!(f, "the reply does not settle {wanted}: {seen}; ask for exactly one")
+                write!(f, "the reply is not clear about {wanted}: {seen}; ask for exactly one")
             }
-            UnreadKind::UnknownLabel => {
-                write!(f, "the reply does not give {wanted} but {seen}; ask for one of these")
-            }
+            UnreadKind::UnknownLabel => write!(f, "no {wanted} in the reply, but {seen}; ask again"),
         }
     }
 }

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use super::Layer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::llm::{DEFAULT_MAX_TOKENS, Llm, Request};
+use crate::llm::{DEFAULT_MAX_TOKENS, Llm, OnText, Request};
 use crate::message::{Block, Message, Role};
 use crate::price::Prices;
 use crate::reply::{Reply, Stop, Usage};
@@ -71,7 +71,7 @@ impl Complete {
 impl Layer for Complete {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
         async move {
-            let shows = request.on_text.as_ref().is_some_and(|on_text| on_text.shows());
+            let shows = request.on_text.as_ref().is_some_and(OnText::shows);
             tell_first_text(&mut request);
             let mut grown = !self.grow;
             let mut resumes = 0;
@@ -97,7 +97,7 @@ impl Layer for Complete {
                 };
                 used += reply.usage;
                 match reply.stop {
-                    Stop::MaxTokens if !grown && !(shows && !reply.text().is_empty()) => {
+                    Stop::MaxTokens if !grown && (!shows || reply.text().is_empty()) => {
                         grown = true;
                         if let Some(more) = self.more_room(llm, &request) {
                             request.max_tokens = Some(more);

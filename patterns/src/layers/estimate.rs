@@ -48,7 +48,10 @@ fn block(block: &Block) -> u64 {
 }
 
 fn text(text: &str) -> u64 {
-    let letters = text.bytes().filter(|b| b.is_ascii_alphabetic() || *b == b' ').count() as u64;
+    // sums of bytes in short pieces, which compilers turn into vector instructions
+    let is_letter = |b: &u8| u8::from((b | 0x20).wrapping_sub(b'a') < 26) | u8::from(*b == b' ');
+    let letters: u64 =
+        text.as_bytes().chunks(255).map(|piece| u64::from(piece.iter().map(is_letter).sum::<u8>())).sum();
     text.len() as u64 - letters + letters.div_ceil(2)
 }
 
@@ -63,6 +66,7 @@ mod tests {
         assert!(asked >= bare + 8 && asked < 64, "{asked}");
         assert_eq!(text("四つの目"), 12);
         assert_eq!(text("12345, 678"), 10);
+        assert_eq!(text(&"Az [`{@ ".repeat(1_000)), 6_000);
 
         let mut request = Request::new("x").system("You are terse.");
         request.extra.insert("metadata".into(), serde_json::json!({ "user_id": "abcdefgh" }));

@@ -265,13 +265,13 @@ impl Layer for Limit {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
         async move {
             let slot = self.enter(&request).await;
-            let (state, longest) = (Arc::clone(&self.state), self.longest_pause);
+            let (state, longest, started) = (Arc::clone(&self.state), self.longest_pause, slot.started);
             request.overhear(move |event| match event {
                 Event::Quota { remaining: 0, resets_in, .. } => {
                     state.pause(Duration::try_from_secs_f64(*resets_in).unwrap_or_default().min(longest));
                 }
                 Event::Retried { rate_limited: true, seconds, .. } => {
-                    state.rejected(Instant::now(), Duration::try_from_secs_f64(*seconds).ok(), longest);
+                    state.rejected(started, Duration::try_from_secs_f64(*seconds).ok(), longest);
                 }
                 _ => {}
             });

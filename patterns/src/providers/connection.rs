@@ -13,7 +13,7 @@ use super::script::Script;
 use super::spec::{Spec, provider_of};
 #[cfg(feature = "http")]
 use super::{Anthropic, OpenAi};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::llm::{Llm, Request};
 use crate::reply::Reply;
 
@@ -47,10 +47,10 @@ enum Provider {
 
 /// The model of this name: `anthropic:MODEL`, `openai:MODEL`, `ollama:MODEL`, `embedded`, `embedded:FILE.gguf` or
 /// `script:FILE`. A bare `claude-…` or `gpt-…` is understood. Keys and addresses come from the
-/// [environment](self::super). Nothing is connected or loaded before the first call.
+/// [environment](crate::providers). Nothing is connected or loaded before the first call.
 ///
 /// # Errors
-/// [`Config`](ErrorKind::Config) for another name, for a missing key, and for a script that cannot be read.
+/// [`Config`](crate::ErrorKind::Config) for another name, for a missing key, and for a script that cannot be read.
 pub fn connect(name: &str) -> Result<Connection> {
     connect_in(name, &Env::process())
 }
@@ -70,7 +70,7 @@ pub fn connect_in(name: &str, env: &Env) -> Result<Connection> {
 /// OpenAI, if there is `OPENAI_API_KEY` (`OPENAI_MODEL`, by default `gpt-5`); or else the embedded model.
 ///
 /// # Errors
-/// Those of [`connect`]; and [`Config`](ErrorKind::Config) when nothing is set and there is no embedded model.
+/// Those of [`connect`]; and [`Config`](crate::ErrorKind::Config) when nothing is set and there is no embedded model.
 pub fn connect_default() -> Result<(Connection, Why)> {
     connect_default_in(&Env::process())
 }
@@ -149,18 +149,16 @@ impl Provider {
             #[cfg(feature = "http")]
             Spec::Ollama(model) => Ok(Self::Http(Arc::new(OpenAi::ollama_from_env(model, env)?))),
             #[cfg(not(feature = "http"))]
-            Spec::Anthropic(_) | Spec::OpenAi(_) | Spec::Ollama(_) => Err(Error::new(
-                ErrorKind::Config,
-                format!("{} is not built in; build with the cargo feature `http`", spec.provider()),
-            )),
+            Spec::Anthropic(_) | Spec::OpenAi(_) | Spec::Ollama(_) => {
+                Err(not_built_in("providers over HTTP are not built in; build with the cargo feature `http`"))
+            }
             Spec::Script(file) => Ok(Self::Script(Script::read(file)?)),
             #[cfg(feature = "embedded")]
             Spec::Embedded(file) => {
                 Ok(Self::Embedded(file.as_ref().map_or_else(Embedded::new, Embedded::from_file)))
             }
             #[cfg(not(feature = "embedded"))]
-            Spec::Embedded(_) => Err(Error::new(
-                ErrorKind::Config,
+            Spec::Embedded(_) => Err(not_built_in(
                 "the embedded model is not built in; set ANTHROPIC_API_KEY or OPENAI_API_KEY, name another model in \
                  PATTERNS_MODEL (`ollama:MODEL` needs no key), or build with the cargo feature `embedded`",
             )),
@@ -178,6 +176,11 @@ impl Provider {
     }
 }
 
+#[cfg(not(all(feature = "http", feature = "embedded")))]
+fn not_built_in(message: &str) -> crate::Error {
+    crate::Error::new(crate::ErrorKind::Config, message)
+}
+
 impl Connection {
     /// The name of the provider: `anthropic`, `openai`, `ollama`, `embedded` or `script`.
     pub fn provider(&self) -> &'static str {
@@ -188,7 +191,7 @@ impl Connection {
     /// be fetched; `progress` hears how far that has come. The other providers need nothing.
     ///
     /// # Errors
-    /// [`Config`](ErrorKind::Config) when the weights cannot be had, with the ways to provide them.
+    /// [`Config`](crate::ErrorKind::Config) when the weights cannot be had, with the ways to provide them.
     pub async fn prepare(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<()> {
         match &self.0.own {
             #[cfg(feature = "embedded")]

@@ -66,6 +66,9 @@ impl Endpoint {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it is neither http nor https"));
         }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("it holds a user's name or password, which belong into a header"));
+        }
         let Headers { map: headers, secrets } = headers;
         Ok(Self { client: Arc::default(), url, headers, secrets, timeouts })
     }

@@ -107,5 +107,14 @@ mod tests {
             }
             prop_assert_eq!(all(&chunks), texts);
         }
+
+        #[test]
+        fn no_bytes_are_too_strange(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 0..20)) {
+            let mut events = Events::default();
+            for chunk in chunks {
+                prop_assert!(events.push(&chunk));
+                while events.next().is_some() {}
+            }
+        }
     }
 }

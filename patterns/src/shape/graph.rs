@@ -65,12 +65,7 @@ impl<'s> Graph<'s> {
         let end = |block: Option<&(usize, Block)>, last: bool| {
             block.map_or(0, |(_, block)| if last { block.last } else { block.first })
         };
-        Block {
-            first: end(placed.first(), false),
-            last: end(placed.last(), true),
-            width,
-            height: y - BELOW,
-        }
+        Block { first: end(placed.first(), false), last: end(placed.last(), true), width, height: y - BELOW }
     }
 
     /// A node with its parts side by side below it.
@@ -144,7 +139,8 @@ impl Shape {
                 "step" | "prompt" => ", style=rounded",
                 _ => "",
             };
-            let _ = writeln!(out, "    n{n} [label=\"{}\\n{}\"{form}];", dot_text(&title(shape)), shape.calls);
+            let _ =
+                writeln!(out, "    n{n} [label=\"{}\\n{}\"{form}];", dot_text(&title(shape)), shape.calls);
         }
         for (from, to, edge) in &graph.edges {
             let _ = if edge.is_empty() {

@@ -122,7 +122,10 @@ impl fmt::Display for Diff<'_> {
         row("cost", cost(&sum_a), cost(&sum_b), change)?;
         let places = self.places();
         if places.is_empty() {
-            return writeln!(f, "\nno place differs in calls, outcome or cost, nor in time by more than a tenth");
+            return writeln!(
+                f,
+                "\nno place differs in calls, outcome or cost, nor in time by more than a tenth"
+            );
         }
         writeln!(f)?;
         for (path, before, after) in places.iter().take(PLACES) {

@@ -42,11 +42,8 @@ impl Run {
         };
         let pattern = self.pattern.as_deref().unwrap_or("run");
         let _ = writeln!(out, "{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));
-        let at_once = if self.end.is_zero() {
-            0.0
-        } else {
-            total.worked.as_secs_f64() / self.end.as_secs_f64()
-        };
+        let at_once =
+            if self.end.is_zero() { 0.0 } else { total.worked.as_secs_f64() / self.end.as_secs_f64() };
         let _ = writeln!(
             out,
             "time: work {}, waiting {}; {at_once:.1} calls at work on average, none for {:.0} % of the time",

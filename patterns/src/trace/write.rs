@@ -97,13 +97,7 @@ impl Trace {
             move || pipe.drain(out)
         });
         let writer = Writer { pipe: Arc::clone(&pipe), thread: Mutex::new(Some(thread)) };
-        Self {
-            content: false,
-            calls: Arc::default(),
-            start: Instant::now(),
-            pipe,
-            writer: Arc::new(writer),
-        }
+        Self { content: false, calls: Arc::default(), start: Instant::now(), pipe, writer: Arc::new(writer) }
     }
 
     /// Whether prompts and replies are written, too. Default: no.

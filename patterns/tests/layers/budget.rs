@@ -308,7 +308,7 @@ async fn when_the_time_is_over_calls_under_way_are_dropped_and_none_starts() {
     let ends = join_all((0..5).map(|_| llm.ask("?"))).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 2);
-    let kinds = ends.iter().filter_map(|end| end.as_ref().err()).map(|error| error.kind());
+    let kinds = ends.iter().filter_map(|end| end.as_ref().err()).map(patterns::Error::kind);
     assert!(kinds.into_iter().all(|kind| kind == ErrorKind::OverBudget));
     assert_eq!((load(&seen.calls), load(&seen.under_way)), (3, 0));
     let error = llm.ask("?").await.unwrap_err();

@@ -35,7 +35,7 @@ async fn every_stop_reason_has_its_own_end() {
         let fake = scripted(replies);
         let seen = fake.seen.clone();
         let answer = fake.complete(Complete::default()).ask("?").await;
-        let answer = answer.as_deref().map_err(|error| error.kind());
+        let answer = answer.as_deref().map_err(patterns::Error::kind);
         assert_eq!((answer, load(&seen.calls)), (ends, calls), "{stops:?}");
     }
 }

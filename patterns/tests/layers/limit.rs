@@ -186,14 +186,14 @@ async fn tokens_are_estimated_before_and_put_right_after() {
 proptest! {
     #[test]
     fn no_minute_has_more_requests_than_the_limit(
-        limit in 1_u64..20,
+        limit in 1_usize..20,
         gaps in prop::collection::vec(0_u64..20_000, 1..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let mut starts = runtime.block_on(async {
             let fake = ok(0.0);
             let seen = fake.seen.clone();
-            let llm = fake.limit(&Limit::at_most(1_000).requests_per_minute(limit));
+            let llm = fake.limit(&Limit::at_most(1_000).requests_per_minute(limit as u64));
             let mut at = 0;
             let calls = gaps.iter().map(|gap| {
                 at += gap;
@@ -208,8 +208,8 @@ proptest! {
             starts
         });
         starts.sort();
-        for window in starts.windows(limit as usize + 1) {
-            let within = window[limit as usize] - window[0];
+        for window in starts.windows(limit + 1) {
+            let within = window[limit] - window[0];
             prop_assert!(within >= Duration::from_secs(60), "{} calls within {within:?}", window.len());
         }
         // and no call waits for nothing: there is always a full minute behind it

@@ -20,7 +20,8 @@ async fn nothing_that_can_be_shown_holds_a_key() {
     let server = Server::always(response(401, "", &echo)).await;
     let gateway = Server::always(response(407, "", OWN)).await;
     let claude = server.builder().header("x-gateway", OWN);
-    let mut shown = vec![format!("{claude:?} {env:?} {:?}", Secret::new(KEY))];
+    let elsewhere = server.builder().base_url(format!("https://me:{KEY}@host"));
+    let mut shown = vec![format!("{claude:?} {elsewhere:?} {env:?} {:?}", Secret::new(KEY))];
     for name in ["anthropic:claude-opus-5-5", "openai:gpt-5", "ollama:llama3.2"] {
         shown.push(format!("{:?}", connect_in(name, &env).unwrap()));
     }
@@ -39,6 +40,7 @@ async fn nothing_that_can_be_shown_holds_a_key() {
         Server::always(stream(&format!("data: {echo}\n\n"))).await.claude().call(request).await.unwrap_err(),
         server.builder().header("x y", "z").build().unwrap_err(),
         Anthropic::builder("m", format!("{KEY}\n")).build().unwrap_err(),
+        Anthropic::builder("m", KEY).base_url(format!("https://me:{KEY}@host")).build().unwrap_err(),
         Anthropic::builder("m", KEY).base_url(format!("ftp://{KEY}@host")).build().unwrap_err(),
     ] {
         shown.push(format!("{error} {error:?} {error:#?} {:?}", error.body()));

@@ -173,6 +173,26 @@ async fn a_stream_without_its_end_is_an_error_that_keeps_the_text() {
 }
 
 #[tokio::test]
+async fn a_stream_cut_anywhere_is_never_an_answer() {
+    let whole = whole();
+    let needed = whole.rfind('}').unwrap() + 1;
+    let cut = {
+        let whole = whole.clone();
+        move |n: usize| stream(&whole[..whole.floor_char_boundary(n)])
+    };
+    let server = Server::each(cut).await;
+    let claude = server.builder().build().unwrap();
+    let request = Request { on_text: Some(OnText::new(|_| {})), ..Request::new("hello") };
+    for n in 0..=whole.len() {
+        let reply = claude.call(request.clone()).await;
+        assert_eq!(reply.is_ok(), n >= needed, "{n}: {reply:?}");
+        if let Err(error) = reply {
+            assert!("Hola é".starts_with(error.partial().unwrap_or_default()), "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_in_a_stream_keeps_the_text() {
     let cut = [START, THOUGHT, TEXT].concat();
     let mut reset = stream(&cut);

@@ -54,7 +54,7 @@ pub struct Anthropic {
 }
 
 /// What an [`Anthropic`] is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a set-up does nothing until `build`"]
 pub struct AnthropicBuilder {
     model: String,
@@ -231,6 +231,12 @@ impl Llm for Anthropic {
 
     fn model(&self, request: &Request) -> Option<String> {
         full_model(request.model.as_deref(), "anthropic", &self.model)
+    }
+}
+
+impl std::fmt::Debug for AnthropicBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnthropicBuilder").field("model", &self.model).finish_non_exhaustive()
     }
 }
 

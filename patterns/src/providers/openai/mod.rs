@@ -51,7 +51,7 @@ impl Host {
 }
 
 /// What an [`OpenAi`] is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a set-up does nothing until `build`"]
 pub struct OpenAiBuilder {
     model: String,
@@ -198,6 +198,12 @@ impl Llm for OpenAi {
 
     fn model(&self, request: &Request) -> Option<String> {
         full_model(request.model.as_deref(), self.host.provider(), &self.model)
+    }
+}
+
+impl std::fmt::Debug for OpenAiBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenAiBuilder").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
