@@ -111,8 +111,19 @@ async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>
     let repository = Repository::open(&args.root).map_err(|error| {
         Error::new(ErrorKind::Config, format!("{}; name another --root", error.message()))
     })?;
+    let mut tools = repository.tools();
+    for server in &args.mcp {
+        for tool in Mcp::connect(server).await?.tools() {
+            let mut name = tool.name().to_owned();
+            while tools.iter().any(|other| other.name() == name) {
+                name.insert_str(0, "mcp_");
+            }
+            tools.push(tool.named(name));
+        }
+    }
     let mut agent = agent(SYSTEM)
-        .with_all(repository.tools())
+        .with_all(tools)
+        .allow(&args.allow)
         .turns(args.max_turns as usize)
         .until(repository.citations_exist())
         .ask({
@@ -121,9 +132,6 @@ async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>
         });
     if args.judge {
         agent = agent.until(JUDGE).evidence(move |answer| repository.cited_lines(answer));
-    }
-    for server in &args.mcp {
-        agent = agent.with_all(Mcp::connect(server).await?.tools());
     }
     Ok(agent)
 }

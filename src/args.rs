@@ -246,6 +246,9 @@ pub(crate) struct Agent {
     /// Also give the agent the tools of an MCP server; repeat it for more. You are asked before a tool changes something
     #[arg(long, value_name = "COMMAND|URL")]
     pub(crate) mcp: Vec<String>,
+    /// Run this tool of an MCP server without asking; repeat it for more
+    #[arg(long, value_name = "TOOL", requires = "mcp")]
+    pub(crate) allow: Vec<String>,
     /// Check the tools and their sandbox on a temporary folder; needs no key and no model
     #[arg(long, exclusive = true)]
     pub(crate) selftest: bool,

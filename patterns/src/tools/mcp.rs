@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientConfig, ContentBlock, Implementation, ResourceContents,
+    CallToolRequestParams, CallToolResult, ClientConfig, ContentBlock, Implementation, ProtocolVersion,
+    ResourceContents,
 };
 use rmcp::service::{ClientInitializeError, RunningService, ServiceExt};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -42,7 +43,7 @@ const ENVIRONMENT: [&str; 14] = [
 ];
 
 /// A connection to a server of the [Model Context Protocol](https://modelcontextprotocol.io), over stdio or streamable
-/// HTTP.
+/// HTTP, in the versions up to 2025-11-25 (those with an `initialize` handshake).
 ///
 /// It lasts as long as it or one of its tools does; then a server that was started is ended. It needs a tokio runtime.
 ///
@@ -87,6 +88,7 @@ impl Mcp {
     async fn start(server: &str, said: &Arc<Mutex<String>>) -> Result<Self> {
         let name = name_of(server);
         let mut client = ClientConfig::default();
+        client.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         client.client_info = Implementation::new("patterns", env!("CARGO_PKG_VERSION"));
         let failed = |error: ClientInitializeError| {
             let kind = match &error {
@@ -101,7 +103,8 @@ impl Mcp {
         let service = if is_address(server) {
             let config = StreamableHttpClientTransportConfig::with_uri(server);
             let http = crate::providers::http_client(server.starts_with("https"))?;
-            client.serve(StreamableHttpClientTransport::with_client(http, config)).await.map_err(failed)?
+            let transport = StreamableHttpClientTransport::with_client(http, config);
+            client.serve(transport).await.map_err(failed)?
         } else {
             let (process, stderr) = spawn(server)?;
             if let Some(stderr) = stderr {

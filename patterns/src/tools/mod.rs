@@ -190,6 +190,12 @@ impl<'f> Tool<'f> {
         self
     }
 
+    /// Gives it another name, for instance when two servers have a tool of the same one.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// Sets the JSON Schema of the arguments, for tools whose arguments are a [`Value`].
     pub fn schema(mut self, schema: Value) -> Self {
         self.arguments = Arguments::new(schema);
