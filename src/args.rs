@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Orchestrate(Orchestrate),
     /// Evaluator-optimizer: draft, judge and draft again, with a cap
     Refine(Refine),
+    /// Agent: answer a question about a folder by looking into it, with citations
+    Agent(Agent),
     /// Run a flow from a file
     Run(Run),
     /// Run a flow from a file on many inputs
@@ -225,6 +227,33 @@ pub(crate) struct Refine {
     /// The most drafts, the first included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Agent {
+    /// The question
+    #[arg(value_name = "QUESTION", required_unless_present = "selftest")]
+    pub(crate) question: Option<String>,
+    /// The folder that the agent may look into, and nothing outside of it
+    #[arg(long, value_name = "FOLDER", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub(crate) root: PathBuf,
+    /// The most turns
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) max_turns: u32,
+    /// Have a judge hold the answer against the lines that it cites
+    #[arg(long)]
+    pub(crate) judge: bool,
+    /// Also give the agent the tools of an MCP server; repeat it for more. You are asked before a tool changes something
+    #[arg(long, value_name = "COMMAND|URL")]
+    pub(crate) mcp: Vec<String>,
+    /// Run this tool of an MCP server without asking; repeat it for more
+    #[arg(long, value_name = "TOOL", requires = "mcp")]
+    pub(crate) allow: Vec<String>,
+    /// Check the tools and their sandbox on a temporary folder; needs no key and no model
+    #[arg(long, exclusive = true)]
+    pub(crate) selftest: bool,
+    #[command(flatten)]
+    pub(crate) how: How,
 }
 
 #[derive(Debug, Args)]

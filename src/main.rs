@@ -1,5 +1,6 @@
 //! The program `patterns`: arguments, progress, output, exit codes. What a pattern does is in the library.
 
+mod agent;
 mod answer;
 mod args;
 mod builtin;
@@ -12,6 +13,7 @@ mod map;
 mod model;
 mod progress;
 mod run;
+mod selftest;
 mod terminal;
 mod trace;
 mod watch;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
 
 async fn start(command: Command) -> Exit {
     let result = match &command {
+        Command::Agent(args) if args.selftest => selftest::run().await,
+        Command::Agent(args) => agent::run(args).await,
         Command::Check(args) => look::check(args),
         Command::New(args) => look::new(args),
         Command::Trace(args) => trace::trace(args),

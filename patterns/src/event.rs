@@ -1,6 +1,7 @@
 //! What happens in a run, told as it happens.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::reply::Usage;
 
@@ -117,6 +118,37 @@ pub enum Event {
         score: Option<f64>,
         /// What the judge wants changed.
         feedback: Option<String>,
+    },
+    /// An agent's model has replied; its tools have not run yet.
+    Turn {
+        /// The turn's number, from 1.
+        number: usize,
+        /// Why the model stopped, as the Messages API spells it.
+        stop: String,
+        /// What the call used.
+        usage: Usage,
+        /// The calls of tools that it asks for: name and arguments.
+        calls: Vec<(String, Value)>,
+    },
+    /// A tool starts.
+    ToolCall {
+        /// The call's id.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// The arguments.
+        input: Value,
+    },
+    /// A call of a tool has its result, or was answered without running it.
+    ToolResult {
+        /// The call's id.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// The length of the result in characters.
+        characters: usize,
+        /// What went wrong, or why it did not run.
+        error: Option<String>,
     },
     /// The pattern has an answer, but not the whole of it: branches are missing, a draft was not accepted, a vote has no
     /// winner.

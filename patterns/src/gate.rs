@@ -166,6 +166,11 @@ impl<'f> Check<'f> {
         }
     }
 
+    /// Whether a model or a flow judges.
+    pub(crate) fn is_judge(&self) -> bool {
+        matches!(self.source, Source::Judge(_))
+    }
+
     pub(crate) fn named(self, name: String) -> Self {
         Self { name, ..self }
     }

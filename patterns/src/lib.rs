@@ -41,6 +41,7 @@
 //! What a run needs beside that is a layer round the model: see [`layers`]. Who answers: see [`providers`] and [`connect`].
 //! Flows can also be read from [files](file). How answers are read: [`answer`].
 
+mod agent;
 pub mod answer;
 mod chain;
 mod choose;
@@ -70,9 +71,11 @@ mod route;
 mod sections;
 mod shape;
 mod step;
+mod tools;
 pub mod trace;
 mod vote;
 
+pub use agent::{Agent, AgentEnd, Agented, Decision, Denied, ToolCall, agent};
 pub use chain::{Chain, Map, Then, chain};
 pub use choose::Chosen;
 pub use error::{Error, ErrorKind, Result};
@@ -97,7 +100,15 @@ pub use route::{How, Route, Routed, Rule, route};
 pub use sections::{ForEach, Sections, for_each, sections};
 pub use shape::{Calls, Ink, Shape};
 pub use step::{Step, StepWith, step, step_with};
+#[cfg(feature = "mcp")]
+pub use tools::Mcp;
+#[cfg(feature = "tools")]
+pub use tools::{Citation, ListFiles, ReadFile, Repository, Search};
+pub use tools::{Tool, tool};
 pub use vote::{Ballot, Standing, Tally, Tie, Vote, VoteEnd, vote, vote_of};
+
+/// The crate that derives the JSON Schema of a tool's arguments.
+pub use schemars;
 
 /// The snippets of the README are tested, too.
 #[cfg(doctest)]

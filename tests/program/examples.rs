@@ -18,6 +18,16 @@ const EXAMPLES: [(&str, &str, i32); 7] = [
     ("desk", "request.txt", 0),
 ];
 
+/// Examples of agents: they need a model that calls tools, which the embedded one does not, and have no flow file.
+const AGENTS: [&str; 3] = ["weather", "seats", "refund"];
+
+/// A chain with a tool as a step, which a flow file cannot name.
+const CODE_ALONE: [&str; 1] = ["tool_step"];
+
+fn all() -> impl Iterator<Item = &'static str> {
+    EXAMPLES.into_iter().map(|(name, ..)| name).chain(AGENTS).chain(CODE_ALONE)
+}
+
 fn example(name: &str) -> Command {
     // cargo builds the examples beside the program when it builds the tests
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_patterns")).parent().map(|folder| folder.join("examples"));
@@ -46,7 +56,7 @@ fn every_example_is_listed_here() {
         .filter(|path| path.extension().is_some_and(|end| end == "rs"))
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
         .collect();
-    let mut listed: Vec<_> = EXAMPLES.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let mut listed: Vec<_> = all().map(str::to_owned).collect();
     found.sort();
     listed.sort();
     assert_eq!(found, listed);
@@ -54,7 +64,7 @@ fn every_example_is_listed_here() {
 
 #[test]
 fn every_example_is_shorter_than_a_page() {
-    for (name, ..) in EXAMPLES {
+    for name in all() {
         let lines = fs::read_to_string(root().join(format!("examples/{name}.rs"))).unwrap().lines().count();
         assert!(lines < 60, "{name} has {lines} lines");
     }
@@ -62,7 +72,7 @@ fn every_example_is_shorter_than_a_page() {
 
 #[test]
 fn examples_print_exactly_this_on_their_scripts() {
-    for (name, ..) in EXAMPLES {
+    for name in all() {
         let output = example(name).env("PATTERNS_MODEL", script(name, false)).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{name}: {stderr}");
@@ -95,6 +105,16 @@ fn every_example_runs_to_its_end_on_the_embedded_model() {
         let reasoned =
             stderr.contains("the gate `") || stderr.contains("plan") || stderr.contains("degraded:");
         assert!(code == 0 || (matches!(code, 1 | 3) && reasoned), "{name}: {code}: {stderr}");
+    }
+}
+
+#[test]
+fn an_agent_says_when_its_model_calls_no_tools() {
+    for name in AGENTS {
+        let output = example(name).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{name}");
+        assert!(stderr.contains("calls no tools"), "{name}: {stderr}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the program promises, from outside: arguments in, standard output, standard error and exit code out.
 
+mod agent;
 mod examples;
 mod hand;
 mod map;

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::Event;
+use crate::reply::Usage;
 
 impl Event {
     /// Whether [`without_content`](Self::without_content) may change it.
@@ -32,6 +35,13 @@ impl Event {
             Self::Ballot { choice: text, .. } | Self::Decided { winner: text, .. } => {
                 if text.as_ref().is_some_and(|text| text.chars().count() > LABEL || text.contains('\n')) {
                     *text = Some("(a text)".to_owned());
+                }
+            }
+            Self::Turn { calls, .. } => calls.iter_mut().for_each(|(_, input)| *input = Value::Null),
+            Self::ToolCall { input, .. } => *input = Value::Null,
+            Self::ToolResult { error, .. } => {
+                if let Some(error) = error {
+                    "it failed".clone_into(error);
                 }
             }
             Self::Reasked { reason } => "it could not be used".clone_into(reason),
@@ -120,6 +130,24 @@ impl fmt::Display for Event {
                 }
                 f.write_str(&because(&feedback.clone().filter(|feedback| !feedback.is_empty())))
             }
+            Self::Turn { number, stop, usage, calls } => {
+                let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = usage;
+                write!(
+                    f,
+                    "turn {number} | {stop} | in={input_tokens} out={output_tokens} cache_read={cache_read_tokens}"
+                )?;
+                for (n, (name, input)) in calls.iter().enumerate() {
+                    write!(f, "{}{name}({})", if n == 0 { " | " } else { ", " }, spaced(input))?;
+                }
+                Ok(())
+            }
+            Self::ToolCall { name, input, .. } => write!(f, "runs {name}({})", spaced(input)),
+            Self::ToolResult { name, error: Some(error), .. } => {
+                write!(f, "{name} failed: {}", crate::error::excerpt(error, 200))
+            }
+            Self::ToolResult { name, characters, error: None, .. } => {
+                write!(f, "{name} gives {characters} characters")
+            }
             Self::Degraded { reason } => write!(f, "degraded: {reason}"),
             Self::Capped { reason } => write!(f, "stopped by a cap: {reason}"),
             Self::CallStarted { model } => match model {
@@ -150,5 +178,21 @@ impl fmt::Display for Event {
                 f.write_str(&because(reason.as_ref().map_or(error, |_| reason)))
             }
         }
+    }
+}
+
+/// JSON on one line, with a space after each colon and comma, and nothing for arguments that are not told.
+fn spaced(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(key, value)| format!("{}: {}", Value::String(key.clone()), spaced(value)))
+                .collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        Value::Null => "…".to_owned(),
+        other => other.to_string(),
     }
 }

@@ -82,12 +82,7 @@ impl Endpoint {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = Client::builder()
-            .redirect(redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .tls_backend_preconfigured(tls(self.url.scheme() == "https")?)
-            .build()
-            .map_err(|error| unusable_tls(&error))?;
+        let client = client(self.url.scheme() == "https")?;
         Ok(self.client.get_or_init(|| client))
     }
 
@@ -293,6 +288,16 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         }
     };
     (!wait.is_zero()).then_some(wait)
+}
+
+/// A client that follows no redirect: a key never goes to another address than the one that was named.
+pub(crate) fn client(https: bool) -> Result<Client> {
+    Client::builder()
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT)
+        .tls_backend_preconfigured(tls(https)?)
+        .build()
+        .map_err(|error| unusable_tls(&error))
 }
 
 /// TLS with the certificates of the operating system, and none of its work for a plain connection.

@@ -45,6 +45,8 @@ pub use env::Env;
 pub use http::Timeouts;
 #[cfg(feature = "otel")]
 pub(crate) use http::tls;
+#[cfg(feature = "mcp")]
+pub(crate) use http::client as http_client;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
 pub use script::Script;

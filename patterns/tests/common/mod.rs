@@ -12,17 +12,33 @@ type Answer = Box<dyn Fn(&Request) -> Result<Reply> + Send + Sync>;
 pub(crate) struct Model {
     answer: Answer,
     pub(crate) asked: Mutex<Vec<(String, String)>>,
+    pub(crate) requests: Mutex<Vec<Request>>,
     pub(crate) told: Mutex<Vec<(String, Event)>>,
 }
 
 impl Model {
     pub(crate) fn new(answer: impl Fn(&Request) -> Result<Reply> + Send + Sync + 'static) -> Self {
-        Self { answer: Box::new(answer), asked: Mutex::default(), told: Mutex::default() }
+        Self {
+            answer: Box::new(answer),
+            asked: Mutex::default(),
+            requests: Mutex::default(),
+            told: Mutex::default(),
+        }
     }
 
     /// Answers with a text that depends on the path.
     pub(crate) fn by_path(answer: impl Fn(&str) -> &'static str + Send + Sync + 'static) -> Self {
         Self::new(move |request| Ok(Reply::text_of(answer(request.path.as_str()))))
+    }
+
+    /// Gives these replies, one a call.
+    pub(crate) fn replies(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let replies: Mutex<Vec<Reply>> = Mutex::new(replies.into_iter().collect());
+        Self::new(move |_| {
+            let mut replies = replies.lock().unwrap();
+            assert!(!replies.is_empty(), "one call more than there are replies");
+            Ok(replies.remove(0))
+        })
     }
 
     /// Answers with these texts, in turn; the last one again and again.
@@ -60,6 +76,7 @@ impl Llm for Model {
         let turns: Vec<_> = request.messages.iter().map(|message| message.text().into_owned()).collect();
         let text = format!("{}\n{}", request.system, turns.join("\n"));
         self.asked.lock().unwrap().push((request.path.to_string(), text));
+        self.requests.lock().unwrap().push(request.clone());
         let reply = (self.answer)(&request).map_err(|error| error.at(&request.path));
         async move { reply }.boxed()
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(feature = "http")]
 
+mod agent;
 mod anthropic;
 mod captures;
 mod connections;

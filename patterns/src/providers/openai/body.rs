@@ -171,10 +171,23 @@ fn tool(tool: &ToolSpec) -> Result<Value> {
         ));
     };
     let mut function = json!({"name": name, "description": description, "parameters": input_schema});
-    if *strict {
+    if *strict && requires_all(input_schema) {
         function["strict"] = true.into();
     }
     Ok(json!({"type": "function", "function": function}))
+}
+
+/// Whether no argument may be left out, at any depth: the strict mode of chat completions knows no optional ones.
+fn requires_all(schema: &Value) -> bool {
+    let count = |key: &str| schema[key].as_array().map_or(0, Vec::len);
+    match schema {
+        Value::Object(map) => {
+            let declared = map.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+            declared == count("required") && map.values().all(requires_all)
+        }
+        Value::Array(all) => all.iter().all(requires_all),
+        _ => true,
+    }
 }
 
 /// The turns that a message is there: the results of tools come first, each as a turn of its own.

@@ -1,0 +1,90 @@
+//! `read_file`.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Repository;
+use super::path::{Found, open};
+
+/// The most lines of one answer.
+const MOST_LINES: usize = 400;
+/// The most characters of one line.
+const LONGEST_LINE: usize = 2_000;
+/// The most bytes that are looked at.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The arguments of `read_file`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct ReadFile {
+    /// The file, relative to the root, as `src/main.rs`.
+    pub path: String,
+    /// The first line that is read. Default: 1.
+    #[schemars(range(min = 1))]
+    pub first_line: Option<usize>,
+    /// How many lines are read. Default: 400, which is the most.
+    #[schemars(range(min = 1, max = 400))]
+    pub lines: Option<usize>,
+}
+
+impl Repository {
+    /// Reads lines of a file, each as `12| text`.
+    ///
+    /// # Errors
+    /// What the model shall be told: no such file, no text, no such line, or why it may not be read.
+    pub fn read_file(&self, args: &ReadFile) -> Result<String, String> {
+        let first = args.first_line.unwrap_or(1).max(1);
+        let count = args.lines.unwrap_or(MOST_LINES).clamp(1, MOST_LINES);
+        let mut out = String::new();
+        let all = self.lines(&args.path, |number, line| {
+            if (first..first + count).contains(&number) {
+                match line.char_indices().nth(LONGEST_LINE) {
+                    Some((end, _)) => {
+                        let _ = writeln!(out, "{number}| {} [line cut]", &line[..end]);
+                    }
+                    None => {
+                        let _ = writeln!(out, "{number}| {line}");
+                    }
+                }
+            }
+        })?;
+        if all == 0 {
+            return Ok("(the file is empty)".to_owned());
+        }
+        if first > all {
+            return Err(format!("`{}` has {all} lines; there is no line {first}", args.path));
+        }
+        let next = first + count;
+        if next <= all {
+            let _ = writeln!(out, "[lines {first} to {} of {all}; go on with first_line {next}]", next - 1);
+        }
+        Ok(out)
+    }
+
+    /// Shows `see` every line of a text file with its number, and gives their count.
+    pub(super) fn lines(&self, path: &str, mut see: impl FnMut(usize, &str)) -> Result<usize, String> {
+        let opened = open(&self.root, path)?;
+        let Found::File(file) = opened.found else {
+            return Err(format!("`{path}` is a folder; list it with list_files"));
+        };
+        let mut reader = BufReader::new(file.take(MOST_BYTES));
+        let start = reader.fill_buf().map_err(|error| format!("`{path}` cannot be read: {error}"))?;
+        if start.contains(&0) {
+            return Err(format!("`{path}` is no text file"));
+        }
+        let (mut number, mut line) = (0, Vec::new());
+        loop {
+            line.clear();
+            match reader.read_until(b'\n', &mut line) {
+                Ok(0) => return Ok(number),
+                Ok(_) => {}
+                Err(error) => return Err(format!("`{path}` cannot be read: {error}")),
+            }
+            number += 1;
+            let text = String::from_utf8_lossy(&line);
+            see(number, text.trim_end_matches(['\n', '\r']));
+        }
+    }
+}

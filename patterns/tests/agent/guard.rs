@@ -1,0 +1,238 @@
+//! Guard rails: who may stop a call, and what the model is told.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::FutureExt;
+use patterns::{Agent, Agented, Decision, Flow, Question, Reply, Tool, ToolCall, agent, tool};
+use serde_json::json;
+
+use super::common::Model;
+use super::{N, calls};
+
+/// A tool with effects that notes what it was called with.
+fn refund(ran: &Mutex<Vec<u64>>) -> Tool<'_> {
+    tool("refund", "Refunds.", async move |N { n }: N| {
+        ran.lock().unwrap().push(n);
+        Ok(format!("refunded {n}"))
+    })
+    .with_effects()
+}
+
+fn says(
+    line: Option<&'static str>,
+) -> impl Fn(Question) -> futures::future::BoxFuture<'static, Option<String>> {
+    move |_| async move { line.map(str::to_owned) }.boxed()
+}
+
+async fn one_call(desk: Agent<'_>, input: &str) -> Agented {
+    let model = Model::replies([calls(&[("toolu_1", "refund", input)]), Reply::text_of("done")]);
+    desk.run(&model, "Refund order 7.").await.unwrap()
+}
+
+fn told(done: &Agented) -> (&str, bool) {
+    let result = done.messages[2].content[0].as_tool_result().unwrap();
+    (result.text, result.is_error)
+}
+
+#[tokio::test]
+async fn only_yes_lets_a_tool_with_effects_run() {
+    for (line, runs) in [
+        (Some("yes"), true),
+        (Some(" yes\n"), true),
+        (Some("y"), false),
+        (Some("Yes"), false),
+        (Some("yes please"), false),
+        (Some(""), false),
+        (Some("no"), false),
+        (None, false),
+    ] {
+        let ran = Mutex::default();
+        let done = one_call(agent("Desk.").with(refund(&ran)).ask(says(line)), r#"{"n":7}"#).await;
+        assert_eq!(ran.lock().unwrap().len(), usize::from(runs), "{line:?}");
+        assert_eq!(done.denied.len(), usize::from(!runs), "{line:?}");
+        let (text, is_error) = told(&done);
+        assert_eq!(is_error, !runs, "{line:?}: {text}");
+        assert!(runs || text.starts_with("this call was not run: "), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_person_nothing_with_effects_runs() {
+    let ran = Mutex::default();
+    let done = one_call(agent("Desk.").with(refund(&ran)), r#"{"n":7}"#).await;
+    assert!(ran.lock().unwrap().is_empty());
+    assert_eq!(done.denied[0].call.input, json!({"n": 7}));
+    assert!(told(&done).0.contains("nobody can be asked"), "{}", told(&done).0);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_call_that_cannot_run() {
+    let asked = AtomicUsize::new(0);
+    let ran = Mutex::default();
+    let desk = agent("Desk.").with(refund(&ran)).ask(|_| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        async { Some("yes".to_owned()) }.boxed()
+    });
+    let done = one_call(desk, r#"{"n":"seven"}"#).await;
+    assert_eq!((asked.load(Ordering::Relaxed), ran.lock().unwrap().len(), done.denied.len()), (0, 0, 0));
+    assert_eq!(
+        told(&done).0,
+        "invalid arguments for `refund`: `n` must be of type integer, not \"seven\". The arguments are {n: integer}. \
+         Nothing was run; correct the call."
+    );
+}
+
+#[tokio::test]
+async fn the_person_sees_what_will_run() {
+    let question = Mutex::default();
+    let ran = Mutex::default();
+    let desk = agent("Desk.")
+        .with(refund(&ran))
+        .before(async |call: &ToolCall| {
+            Decision::Rewrite(json!({"n": call.input["n"].as_u64().unwrap_or(0).min(5)}))
+        })
+        .ask(|asked: Question| {
+            *question.lock().unwrap() = Some(asked);
+            async { Some("yes".to_owned()) }.boxed()
+        });
+    one_call(desk, r#"{"n":7}"#).await;
+    let question = question.into_inner().unwrap().unwrap();
+    assert_eq!((question.gate.as_str(), question.text.as_str()), ("refund", r#"refund({"n":5})"#));
+    assert_eq!(*ran.lock().unwrap(), [5]);
+}
+
+#[tokio::test]
+async fn allowed_tools_are_approved_beforehand_and_disallowed_ones_do_not_exist() {
+    let ran = Mutex::default();
+    one_call(agent("Desk.").with(refund(&ran)).allow(["refund"]), r#"{"n":7}"#).await;
+    assert_eq!(*ran.lock().unwrap(), [7]);
+
+    let ran = Mutex::default();
+    let desk =
+        agent("Desk.").with(refund(&ran)).allow(["refund"]).disallow(["refund"]).ask(says(Some("yes")));
+    let done = one_call(desk, r#"{"n":7}"#).await;
+    assert!(ran.lock().unwrap().is_empty(), "deny wins");
+    assert_eq!(told(&done).0, "no tool is named `refund`; the tools are: there are none");
+}
+
+#[tokio::test]
+async fn a_disallowed_tool_is_not_shown_to_the_model() {
+    let ran = Mutex::default();
+    let model = Model::replies([Reply::text_of("done")]);
+    agent("Desk.").with(refund(&ran)).disallow(["refund"]).run(&model, "Go.").await.unwrap();
+    assert!(model.requests.lock().unwrap()[0].tools.is_empty());
+}
+
+#[tokio::test]
+async fn hooks_allow_deny_ask_and_rewrite() {
+    // (what the hook says, allowed beforehand, what the person says, what ran)
+    let rows: [(Decision, bool, Option<&'static str>, &[u64]); 8] = [
+        (Decision::Allow, false, Some("yes"), &[7]),
+        (Decision::Allow, false, Some("no"), &[]), // a hook's yes does not stand for the person's
+        (Decision::Allow, true, None, &[7]),
+        (Decision::Deny("closed on Sundays".into()), true, Some("yes"), &[]),
+        (Decision::Ask, true, Some("yes"), &[7]),
+        (Decision::Ask, true, None, &[]),
+        (Decision::Rewrite(json!({"n": 3})), true, None, &[3]),
+        (Decision::Rewrite(json!({"m": 3})), true, None, &[]), // held against the schema, too
+    ];
+    for (decision, allowed, line, expected) in rows {
+        let row = format!("{decision:?} {allowed} {line:?}");
+        let ran = Mutex::default();
+        let said = decision.clone();
+        let mut desk =
+            agent("Desk.").with(refund(&ran)).ask(says(line)).before(async |_: &ToolCall| said.clone());
+        if allowed {
+            desk = desk.allow(["refund"]);
+        }
+        let done = one_call(desk, r#"{"n":7}"#).await;
+        assert_eq!(*ran.lock().unwrap(), expected, "{row}");
+        if let Decision::Deny(reason) = decision {
+            assert_eq!(
+                (told(&done).0, &done.denied[0].reason),
+                ("this call was not run: closed on Sundays", &reason)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hook_after_the_tool_may_change_what_the_model_sees() {
+    let ran = Mutex::default();
+    let desk = agent("Desk.").with(refund(&ran)).allow(["refund"]).after(
+        async |call: &ToolCall, result: Result<String, String>| {
+            result.map(|text| format!("{text} [{} on turn {}]", call.name, call.turn))
+        },
+    );
+    assert_eq!(told(&one_call(desk, r#"{"n":7}"#).await), ("refunded 7 [refund on turn 1]", false));
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_and_says_how_to_ask_for_less() {
+    let long = || tool("refund", "Long.", async |N { n }: N| Ok("é".repeat(usize::try_from(n).unwrap_or(0))));
+    let done = one_call(agent("Desk.").with(long()), r#"{"n":20000}"#).await;
+    assert_eq!(told(&done).0.chars().count(), 20_000, "not cut");
+    let done = one_call(agent("Desk.").with(long()), r#"{"n":20001}"#).await;
+    let note = "\n[cut: the first 20000 of 20001 characters. Ask for less: a narrower range or a more specific question.]";
+    assert!(told(&done).0.ends_with(note), "{}", &told(&done).0[39_900..]);
+    let done = one_call(agent("Desk.").with(long().cap(5, "Read fewer lines.")), r#"{"n":9}"#).await;
+    assert_eq!(told(&done).0, "ééééé\n[cut: the first 5 of 9 characters. Read fewer lines.]");
+}
+
+#[tokio::test]
+async fn the_same_call_with_the_same_result_is_noticed_and_told() {
+    let turn = |id, n: &'static str| calls(&[(id, "look", n)]);
+    let model = Model::replies([
+        turn("a", r#"{"n":1}"#),
+        turn("b", r#"{ "n": 1 }"#),
+        turn("c", r#"{"n":2}"#),
+        turn("d", r#"{"n":0}"#),
+        turn("e", r#"{"n":0}"#),
+        Reply::text_of("done"),
+    ]);
+    let polled = AtomicUsize::new(0);
+    let look = tool("look", "Looks.", async |N { n }: N| {
+        // 0 is a job that goes on: the same call, another result
+        if n == 0 {
+            Ok(format!("{} % done", polled.fetch_add(1, Ordering::Relaxed)))
+        } else {
+            Ok("nothing".to_owned())
+        }
+    });
+    let done = agent("Look.").with(look).run(&model, "Go.").await.unwrap();
+    let texts: Vec<_> =
+        done.messages.iter().filter_map(|m| Some(m.content[0].as_tool_result()?.text)).collect();
+    assert_eq!(texts[0], "nothing");
+    assert!(texts[1].contains("the same as in turn 1"), "{}", texts[1]);
+    assert_eq!(texts[2..], ["nothing", "0 % done", "1 % done"]);
+}
+
+#[tokio::test]
+async fn the_limit_of_tool_calls_is_told_and_held() {
+    let turn = [("a", "look", r#"{"n":1}"#), ("b", "look", r#"{"n":2}"#), ("c", "look", r#"{"n":3}"#)];
+    let model = Model::replies([calls(&turn), calls(&turn), Reply::text_of("done")]);
+    let ran = AtomicUsize::new(0);
+    let look = tool("look", "Looks.", async |_: N| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        Ok("seen".to_owned())
+    });
+    let done = agent("Look.").with(look).tool_calls(2).run(&model, "Go.").await.unwrap();
+    assert_eq!(ran.load(Ordering::Relaxed), 2);
+    let third = done.messages[2].content[2].as_tool_result().unwrap();
+    assert_eq!(
+        (third.text, third.is_error),
+        ("the limit of 2 tool calls is used up; answer with what you have and say what is missing", true)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_takes_too_long_is_stopped_and_told() {
+    let slow = tool("refund", "Slow.", async |_: N| {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(String::new())
+    });
+    let done = one_call(agent("Desk.").with(slow.timeout(Duration::from_millis(1_500))), r#"{"n":1}"#).await;
+    assert_eq!(told(&done), ("`refund` gave no result within 1.5 s and was stopped", true));
+}

@@ -1,0 +1,164 @@
+//! What list, read and search show.
+
+use patterns::{Flow, ListFiles, ReadFile, Reply, Request, Search};
+use serde_json::json;
+
+use super::{list, read, search, tree};
+
+#[test]
+fn files_are_listed_in_order_without_what_is_ignored_or_secret() {
+    let (_dir, repository) = tree(&[
+        ("src/main.rs", "fn main() {}"),
+        ("src/deep/er/x.py", "x = 1"),
+        ("README.md", "# Bees"),
+        (".gitignore", "target/\n*.log\n!keep.log\n/only_root.txt\n"),
+        ("target/debug/out.rs", "generated"),
+        ("a.log", "log"),
+        ("keep.log", "log"),
+        ("only_root.txt", "x"),
+        ("sub/only_root.txt", "x"),
+        ("sub/.gitignore", "*.tmp\n!important.tmp"),
+        ("sub/a.tmp", "x"),
+        ("sub/important.tmp", "x"),
+        (".env", "KEY=1"),
+        ("keys/server.pem", "---"),
+        (".git/config", "[core]"),
+        (".git/info/exclude", "excluded.txt"),
+        ("excluded.txt", "x"),
+        (".github/ci.yml", "on: push"),
+    ]);
+    assert_eq!(
+        list(&repository, "").unwrap().lines().collect::<Vec<_>>(),
+        [
+            ".github/ci.yml",
+            ".gitignore",
+            "README.md",
+            "keep.log",
+            "src/deep/er/x.py",
+            "src/main.rs",
+            "sub/.gitignore",
+            "sub/important.tmp",
+            "sub/only_root.txt",
+        ]
+    );
+    assert_eq!(list(&repository, "./src/").unwrap(), "src/deep/er/x.py\nsrc/main.rs");
+    assert_eq!(
+        list(&repository, "sub").unwrap().lines().count(),
+        3,
+        "the rules of the folders above hold, too"
+    );
+    let glob = |glob: &str| {
+        repository.list_files(&ListFiles { glob: Some(glob.to_owned()), ..ListFiles::default() }).unwrap()
+    };
+    assert_eq!(glob("*.rs"), "src/main.rs");
+    assert_eq!(glob("src/**/*.py"), "src/deep/er/x.py");
+    assert_eq!(glob("*.java"), "no files (what .gitignore leaves out and files of secrets are not listed)");
+    for ignored in ["target/debug/out.rs", "a.log", "sub/a.tmp", "target"] {
+        let message = read(&repository, ignored).unwrap_err();
+        assert!(message.contains("is left out by .gitignore"), "{ignored}: {message}");
+    }
+}
+
+#[test]
+fn lines_are_numbered_and_at_most_four_hundred() {
+    let text: String = (1..=1_000).map(|n| format!("line {n}\n")).collect();
+    let (_dir, repository) =
+        tree(&[("a.txt", &text), ("crlf.txt", "one\r\ntwo"), ("empty", ""), ("bin", "a\0b")]);
+    let page = |first, lines| {
+        repository.read_file(&ReadFile { path: "a.txt".into(), first_line: Some(first), lines: Some(lines) })
+    };
+    let all = read(&repository, "a.txt").unwrap();
+    assert_eq!(all.lines().count(), 401);
+    assert!(all.starts_with("1| line 1\n2| line 2\n"), "{all}");
+    assert!(all.ends_with("400| line 400\n[lines 1 to 400 of 1000; go on with first_line 401]\n"), "{all}");
+    assert_eq!(page(999, 9).unwrap(), "999| line 999\n1000| line 1000\n");
+    assert_eq!(page(1, 5_000).unwrap().lines().count(), 401);
+    assert_eq!(page(1_001, 1).unwrap_err(), "`a.txt` has 1000 lines; there is no line 1001");
+    assert_eq!(read(&repository, "crlf.txt").unwrap(), "1| one\n2| two\n");
+    assert_eq!(read(&repository, "empty").unwrap(), "(the file is empty)");
+    assert_eq!(read(&repository, "bin").unwrap_err(), "`bin` is no text file");
+}
+
+#[test]
+fn a_search_gives_places_and_zero_is_not_a_failure() {
+    let many: String = (0..150).map(|n| format!("needle {n}\n")).collect();
+    let (_dir, repository) = tree(&[
+        ("src/config.rs", "use x;\npub fn load_config() {}\n// load_config is called once\n"),
+        ("src/main.rs", "fn main() { config::load_config(); }"),
+        ("many.txt", &many),
+        ("bin", "needle\0"),
+        ("long.txt", &format!("{}hay", "x".repeat(5_000))),
+        (".env", "needle=1"),
+    ]);
+    assert_eq!(search(&repository, "fn load_config").unwrap(), "src/config.rs:2: pub fn load_config() {}");
+    let inside = Search { pattern: "load_config".into(), path: Some("src/main.rs".into()), glob: None };
+    assert_eq!(repository.search(&inside).unwrap(), "src/main.rs:1: fn main() { config::load_config(); }");
+    let by_glob = Search { pattern: "load_config".into(), path: None, glob: Some("main.*".into()) };
+    assert_eq!(repository.search(&by_glob).unwrap().lines().count(), 1);
+    assert_eq!(search(&repository, "wasps").unwrap(), "no line of 5 files matches `wasps`");
+    let found = search(&repository, "needle").unwrap();
+    assert_eq!(found.lines().count(), 101);
+    assert!(found.ends_with("[the first 100 lines; use a narrower pattern, or `path` or `glob`]"), "{found}");
+    assert!(search(&repository, "hay").unwrap().len() < 400, "a long line is cut");
+    let message = search(&repository, "load_config(").unwrap_err();
+    assert!(
+        message.contains("is no regular expression") && message.contains("put a `\\` before ("),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_path_that_is_not_there_is_answered_by_what_is() {
+    let (_dir, repository) =
+        tree(&[("src/config.rs", "x"), ("src/main.rs", "x"), ("src/.env", "x"), ("src/deep/a", "x")]);
+    assert_eq!(
+        read(&repository, "src/confg.rs").unwrap_err(),
+        "there is no `src/confg.rs`; in src there is config.rs, deep/, main.rs"
+    );
+    assert_eq!(
+        read(&repository, "lib/x.rs").unwrap_err(),
+        "there is no `lib/x.rs`; in the root there is src/"
+    );
+    assert_eq!(read(&repository, "src").unwrap_err(), "`src` is a folder; list it with list_files");
+    assert_eq!(
+        list(&repository, "src/main.rs").unwrap_err(),
+        "`src/main.rs` is a file; read it with read_file"
+    );
+    assert_eq!(
+        read(&repository, "src/main.rs/x").unwrap_err(),
+        "`src/main.rs` is a file, so there is no `src/main.rs/x`"
+    );
+}
+
+#[tokio::test]
+async fn a_repository_tool_is_a_step_of_a_workflow() {
+    let (_dir, repository) = tree(&[("NOTES.md", "Bees dance.\n")]);
+    let read = repository.tools().into_iter().find(|tool| tool.name() == "read_file").unwrap();
+    let llm = async |request: Request| Ok(Reply::text_of(request.text()));
+    let summary = read.then("Summarize: {input}");
+    let text = summary.run(&llm, &json!({"path": "NOTES.md"}).to_string()).await.unwrap();
+    assert_eq!(text, "Summarize: 1| Bees dance.\n");
+}
+
+#[tokio::test]
+async fn the_tools_hold_their_arguments_against_their_schemas() {
+    let (_dir, repository) = tree(&[("a.txt", "x")]);
+    let llm = async |_: Request| Ok(Reply::default());
+    for tool in repository.tools() {
+        assert!(!tool.has_effects());
+        assert!(
+            tool.call(&llm, json!({"file": "a.txt"})).await.unwrap_err().contains("`file` is no argument")
+        );
+    }
+    let read = &repository.tools()[1];
+    assert_eq!(read.call(&llm, json!({"path": "a.txt"})).await.unwrap(), "1| x\n");
+    let message = read.call(&llm, json!({"path": "a.txt", "lines": 500})).await.unwrap_err();
+    assert!(message.contains("`lines` must be at most 400, not 500"), "{message}");
+}
+
+#[test]
+fn a_root_that_is_no_folder_is_an_error_that_names_it() {
+    let error = patterns::Repository::open("/nowhere/at/all").unwrap_err();
+    assert_eq!(error.kind(), patterns::ErrorKind::Io);
+    assert!(error.message().contains("/nowhere/at/all"), "{error}");
+}

@@ -1,0 +1,146 @@
+//! `patterns agent`: a question about a folder, answered by looking into it.
+
+use std::time::Instant;
+
+use patterns::layers::{self, Limit, Meter, Observe};
+use patterns::trace::{Trace, told};
+use patterns::{
+    Agent, AgentEnd, Error, ErrorKind, Event, Flow, Llm, Mcp, Path, Repository, Request, Result, agent,
+};
+use serde_json::json;
+
+use crate::args::{self, Show};
+use crate::exit::Exit;
+use crate::look::picture;
+use crate::model;
+use crate::progress::Progress;
+use crate::terminal::{ask, complain, one_line, print, say, warn, whisper};
+
+const SYSTEM: &str = "You answer questions about the files of one folder, which you can read and not change. Look before you \
+    answer: search for the names in question, then read the lines that matter. Cite every claim as path:line with the \
+    numbers that search and read_file show, as in src/main.rs:12. Nothing found is a finding, too: say what you looked for \
+    and did not find. Never guess.";
+
+const JUDGE: &str = "The answer answers the question, and the lines in <evidence>, which are those that it cites, support \
+    every claim in it.";
+
+pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
+    let how = &args.how;
+    let progress = Progress::new(how.quiet, how.progress);
+    let agent = build(args, &progress).await?;
+    let shape = agent.shape();
+    if how.dry_run {
+        picture(&shape)?;
+        return Ok(Exit::Done);
+    }
+    let question = args.question.as_deref().unwrap_or_default();
+    let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
+    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
+    let trace = trace.map(|trace| trace.content(how.trace_content));
+    let meter = Meter::default();
+    let tell = !how.quiet && how.progress != Show::Plain;
+    let llm = layers::standard(
+        connection,
+        layers::Options {
+            observe: tell.then(|| Observe::new(listen(progress.clone()))),
+            meter: meter.clone(),
+            limit: Some(Limit::at_most(how.at_once as usize)),
+            ..layers::Options::default()
+        },
+    );
+    let llm = llm.layer(progress.clone()).layer(trace.clone());
+
+    let started = Instant::now();
+    progress.start(shape.calls());
+    let result = tokio::select! {
+        result = told(&llm, &shape, agent.run(&llm, question)) => result,
+        _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+    };
+    progress.end();
+    if let Some(trace) = trace
+        && let Err(error) = trace.finish()
+    {
+        complain(&error.to_string());
+    }
+
+    let done = result?;
+    let seconds = started.elapsed().as_secs_f64();
+    let accepted = done.verdict.as_ref().is_none_or(|verdict| verdict.accepted);
+    let answered = done.why == AgentEnd::Answered;
+    if how.json {
+        let model = llm.model(&Request::default()).unwrap_or_default();
+        let total = meter.total();
+        print(&format!(
+            "{:#}",
+            json!({ "agent": done, "model": model, "meter": total, "seconds": seconds })
+        ))?;
+    } else if answered {
+        print(&done.text)?;
+    } else if !done.text.trim().is_empty() {
+        whisper(&format!("what there was:\n{}", done.text.trim_end()));
+    }
+    for denied in &done.denied {
+        say(&format!("not run: {}: {}", denied.call, denied.reason));
+    }
+    let exit = match &done.why {
+        AgentEnd::Answered if accepted => Exit::Done,
+        AgentEnd::Answered => {
+            warn(done.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str()));
+            Exit::Degraded
+        }
+        AgentEnd::Turns => {
+            let turns = args.max_turns;
+            say(&format!(
+                "Agent stopped: no final answer after max_turns={turns}; raise --max-turns or ask a narrower question"
+            ));
+            Exit::Capped
+        }
+        AgentEnd::Failed { kind, reason } => {
+            complain(reason);
+            Exit::of(&Error::new(*kind, reason))
+        }
+        _ => Exit::Failed,
+    };
+    if !how.quiet {
+        whisper(&format!("{}, {seconds:.1} s", meter.total()));
+    }
+    Ok(exit)
+}
+
+async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>> {
+    let repository = Repository::open(&args.root).map_err(|error| {
+        Error::new(ErrorKind::Config, format!("{}; name another --root", error.message()))
+    })?;
+    let mut tools = repository.tools();
+    for server in &args.mcp {
+        for tool in Mcp::connect(server).await?.tools() {
+            let mut name = tool.name().to_owned();
+            while tools.iter().any(|other| other.name() == name) {
+                name.insert_str(0, "mcp_");
+            }
+            tools.push(tool.named(name));
+        }
+    }
+    let mut agent = agent(SYSTEM)
+        .with_all(tools)
+        .allow(&args.allow)
+        .turns(args.max_turns as usize)
+        .until(repository.citations_exist())
+        .ask({
+            let progress = progress.clone();
+            move |question| ask(question, progress.clone())
+        });
+    if args.judge {
+        agent = agent.until(JUDGE).evidence(move |answer| repository.cited_lines(answer));
+    }
+    Ok(agent)
+}
+
+/// One line a turn, before its tools run.
+fn listen(progress: Progress) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+    move |_, event| {
+        if let Event::Turn { .. } = event {
+            progress.aside(|| say(&one_line(&event.to_string())));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `patterns agent`: a line a turn, an answer with citations that exist, a cap, a self-test.
+
+use std::fs;
+use std::path::Path;
+
+use crate::run::{Run, run};
+
+/// A folder with a config, and a script that finds it.
+fn planted(lines: &[&str]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("src")).unwrap();
+    fs::write(
+        folder.path().join("src/config.py"),
+        "import os\n\ndef load_config():\n    return os.environ\n",
+    )
+    .unwrap();
+    let script = folder.path().join("script.jsonl");
+    fs::write(&script, lines.join("\n")).unwrap();
+    let model = format!("script:{}", script.display());
+    (folder, model)
+}
+
+const SEARCH: &str = r#"{"path": "turn 1", "content": [{"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"pattern": "def load_config"}}], "usage": {"input_tokens": 100, "output_tokens": 20, "cache_read_tokens": 7}}"#;
+const READ: &str = r#"{"path": "turn 2", "content": [{"type": "tool_use", "id": "toolu_2", "name": "read_file", "input": {"path": "src/config.py", "first_line": 3}}, {"type": "tool_use", "id": "toolu_3", "name": "list_files", "input": {}}]}"#;
+const ANSWER: &str = r#"{"reply": "The config is loaded in src/config.py:3."}"#;
+
+fn agent(root: &Path, model: &str, more: &[&str]) -> Run {
+    let root = root.display().to_string();
+    run(&[&["agent", "Where is the config loaded?", "--root", &root, "--model", model], more].concat())
+}
+
+#[test]
+fn an_answer_stands_alone_on_standard_output_and_each_turn_is_a_line_on_standard_error() {
+    let (folder, model) = planted(&[SEARCH, READ, ANSWER]);
+    let Run { stdout, stderr, code } = agent(folder.path(), &model, &[]);
+    assert_eq!((code, stdout.as_str()), (0, "The config is loaded in src/config.py:3.\n"), "{stderr}");
+    let turns: Vec<_> = stderr.lines().filter(|line| line.starts_with("turn ")).collect();
+    assert_eq!(
+        turns,
+        [
+            r#"turn 1 | tool_use | in=100 out=20 cache_read=7 | search({"pattern": "def load_config"})"#,
+            r#"turn 2 | tool_use | in=0 out=0 cache_read=0 | read_file({"path": "src/config.py", "first_line": 3}), list_files({})"#,
+            "turn 3 | end_turn | in=0 out=0 cache_read=0",
+        ]
+    );
+}
+
+#[test]
+fn the_cap_on_turns_has_its_message_and_its_exit_code() {
+    let (folder, model) = planted(&[SEARCH, READ, ANSWER]);
+    let Run { stdout, stderr, code } = agent(folder.path(), &model, &["--max-turns", "2"]);
+    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+    let message =
+        "Agent stopped: no final answer after max_turns=2; raise --max-turns or ask a narrower question";
+    assert!(stderr.lines().any(|line| line == message), "{stderr}");
+}
+
+#[test]
+fn a_citation_that_does_not_exist_is_sent_back_and_reported_when_it_stays() {
+    let wrong = r#"{"reply": "It is in src/settings.py:3.", "repeat": true}"#;
+    let (folder, model) = planted(&[wrong]);
+    let Run { stdout, stderr, code } = agent(folder.path(), &model, &[]);
+    assert_eq!((code, stdout.as_str()), (3, "It is in src/settings.py:3.\n"), "{stderr}");
+    assert!(
+        stderr.contains(
+            "src/settings.py:3 does not exist (there is no `src/settings.py`; in src there is config.py)"
+        ),
+        "{stderr}"
+    );
+    assert_eq!(stderr.lines().filter(|line| line.starts_with("turn ")).count(), 2, "{stderr}");
+}
+
+#[test]
+fn quiet_says_nothing_and_json_says_everything() {
+    let (folder, model) = planted(&[SEARCH, READ, ANSWER]);
+    let Run { stdout, stderr, code } = agent(folder.path(), &model, &["--quiet", "--json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let whole: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(whole["agent"]["turns"], 3);
+    assert_eq!(whole["agent"]["why"], "answered");
+    assert_eq!(whole["agent"]["messages"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_judge_holds_the_answer_against_the_cited_lines() {
+    let judge = r#"{"path": "check 1/judge", "text": "src/config.py:3: def load_config():", "reply": "<evaluation>PASS</evaluation>"}"#;
+    let (folder, model) = planted(&[SEARCH, READ, judge, ANSWER]);
+    let Run { stderr, code, .. } = agent(folder.path(), &model, &["--judge"]);
+    assert_eq!(code, 0, "{stderr}");
+}
+
+#[test]
+fn the_self_test_needs_no_key_and_holds() {
+    let Run { stdout, stderr, code } = run(&["agent", "--selftest"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let lines: Vec<_> = stdout.lines().collect();
+    assert!(
+        lines.len() > 15 && lines[..lines.len() - 1].iter().all(|line| line.starts_with("ok    ")),
+        "{stdout}"
+    );
+    assert_eq!(lines.last(), Some(&"everything holds"));
+}
+
+#[test]
+fn wrong_usage_says_what_to_do() {
+    for (arguments, part) in [
+        (&["agent"][..], "<QUESTION>"),
+        (&["agent", "x", "--root", "/no/such/folder", "--model", "script:x"], "name another --root"),
+        (&["agent", "x", "--max-turns", "0"], "--max-turns"),
+        (&["agent", "x", "--mcp", "/no/such/server", "--model", "script:x"], "cannot be started"),
+    ] {
+        let Run { stdout, stderr, code } = run(arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+    }
+}
