@@ -5,9 +5,9 @@ use crate::model::{Found, Sequence, Span, Want};
 use crate::text::{Message, Pieces};
 use crate::worker::{Job, Shared};
 use futures::channel::mpsc::UnboundedSender;
-use std::collections::{BTreeSet, VecDeque};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use std::collections::{BTreeSet, VecDeque};
 
 /// How many of the tokens written last a repetition counts against.
 const REPEAT_WINDOW: usize = 256;
@@ -36,7 +36,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_tokens: 512, temperature: 0.0, top_p: 0.95, repeat_penalty: 1.15, seed: 0, stop: Vec::new() }
+        Options {
+            max_tokens: 512,
+            temperature: 0.0,
+            top_p: 0.95,
+            repeat_penalty: 1.15,
+            seed: 0,
+            stop: Vec::new(),
+        }
     }
 }
 

@@ -43,10 +43,10 @@ pub use embedded::Embedded;
 pub use env::Env;
 #[cfg(feature = "http")]
 pub use http::Timeouts;
-#[cfg(feature = "otel")]
-pub(crate) use http::tls;
 #[cfg(feature = "mcp")]
 pub(crate) use http::client as http_client;
+#[cfg(feature = "otel")]
+pub(crate) use http::tls;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
 pub use script::Script;
