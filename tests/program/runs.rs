@@ -231,7 +231,8 @@ fn variables_of_a_flow_file_can_be_set() {
 #[test]
 fn a_call_without_an_answer_ends_each_pattern_with_its_exit_code_and_prints_nothing() {
     let plain = |stop: &str| format!(r#"{{"reply": "half a sen", "stop": "{stop}", "repeat": true}}"#);
-    let failed = |kind: &str| format!(r#"{{"error": {{"kind": "{kind}", "message": "it failed"}}, "repeat": true}}"#);
+    let failed =
+        |kind: &str| format!(r#"{{"error": {{"kind": "{kind}", "message": "it failed"}}, "repeat": true}}"#);
     let faults = [
         (plain("max_tokens"), 1),
         (plain("refusal"), 1),
