@@ -1,4 +1,46 @@
-//! The workflow patterns of "Building effective agents".
+//! The workflow patterns of Anthropic's
+//! [Building effective agents](https://www.anthropic.com/engineering/building-effective-agents) as small combinators over
+//! **one function**: the call to a language model, [`Llm::call`].
+//!
+//! A [`Flow`] turns a text into a text through such calls. Every flow fits into every other:
+//!
+//! | flow | what it does | what comes out |
+//! |---|---|---|
+//! | `"…"`, [`prompt`] | one call | the answer |
+//! | [`then`](Flow::then), [`chain`] | each step works on the text of the one before | the last answer |
+//! | [`gate`](Flow::gate), [`gate_by`](Flow::gate_by) | lets a text pass, asks for it again, or ends the chain | the text |
+//! | [`route`] | a text goes the way that fits it | [`Routed`] |
+//! | [`sections`], [`for_each`] | several flows on one text, one flow on several texts, at once | [`Parts`] |
+//! | [`vote`], [`vote_of`] | several answers to one question, and what they agree on | [`Tally`] |
+//! | [`orchestrate`] | a plan, its tasks as they become ready, and what they come to | [`Orchestrated`] |
+//! | [`refine`] | draft, judge, and draft again | [`Refined`] |
+//! | [`agent`] | a model in a loop with [tools](tool), until it is done | [`Agented`] |
+//! | [`step`], [`step_with`], [`map`](Flow::map) | plain Rust | a text |
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> patterns::Result<()> {
+//! use patterns::{Flow, Reply, Request, route, vote};
+//!
+//! // any async function of this shape is a model; `connect` gives the real ones
+//! let llm = async |request: Request| {
+//!     Ok(Reply::text_of(match request.path.as_str() {
+//!         "route" => "<label>review</label>",
+//!         _ => "<label>yes</label>",
+//!     }))
+//! };
+//! let desk = route("Which desk should take this request?")
+//!     .when(("review", "code to be reviewed"), vote(3, "Is this code safe?").among(["yes", "no"]))
+//!     .otherwise("Say politely that this desk cannot help.");
+//!
+//! assert_eq!(desk.shape().calls().to_string(), "2 to 8 calls"); // known before the first one
+//! let routed = desk.run(&llm, "fn main() {}").await?;
+//! assert_eq!((routed.label.as_str(), routed.text.as_str()), ("review", "yes"));
+//! # Ok(()) }
+//! ```
+//!
+//! What a run needs beside that is a layer round the model: see [`layers`]. Who answers: see [`providers`] and [`connect`].
+//! Flows can also be read from [files](file). How answers are read: [`answer`].
 
 mod agent;
 pub mod answer;
@@ -65,3 +107,8 @@ pub use vote::{Ballot, Standing, Tally, Tie, Vote, VoteEnd, vote, vote_of};
 
 /// The crate that derives the JSON Schema of a tool's arguments.
 pub use schemars;
+
+/// The snippets of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -87,7 +87,10 @@ async fn the_bounds_are_known_before_the_run() {
         Tool::flow("shout", "Shouts.", step("shout", async |_, text| Ok(text.to_uppercase())).calls(0..=0));
     assert_eq!(calls(agent("Lead.").turns(4).with(free)), "1 to 4 calls");
     let shape = agent("Lead.").turns(4).with(sub()).shape().to_string();
-    assert!(shape.contains("research: agent \"Research.\", at most 3 turns, no tools (1 to 3 calls)"), "{shape}");
+    assert!(
+        shape.contains("research: agent \"Research.\", at most 3 turns, no tools (1 to 3 calls)"),
+        "{shape}"
+    );
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! client takes it. `run.sh` beside this file installs and starts them.
 #![cfg(feature = "http")]
 
+mod agent;
 mod aimock;
 mod llmock;
 

@@ -59,7 +59,11 @@ async fn five_questions_about_this_repository_are_answered_with_the_right_citati
                         request.messages[3].content[0].as_tool_use().unwrap().input.get(),
                     )
                     .unwrap();
-                    let (number, text) = result(request).lines().next().and_then(|line| line.split_once("| ")).unwrap_or(("0", ""));
+                    let (number, text) = result(request)
+                        .lines()
+                        .next()
+                        .and_then(|line| line.split_once("| "))
+                        .unwrap_or(("0", ""));
                     Reply::text_of(format!(
                         "In {}:{number}, `{}`.",
                         read["path"].as_str().unwrap_or("?"),
