@@ -14,6 +14,7 @@
 //! | [`vote`], [`vote_of`] | several answers to one question, and what they agree on | [`Tally`] |
 //! | [`orchestrate`] | a plan, its tasks as they become ready, and what they come to | [`Orchestrated`] |
 //! | [`refine`] | draft, judge, and draft again | [`Refined`] |
+//! | [`agent`] | a model in a loop with [tools](tool), until it is done | [`Agented`] |
 //! | [`step`], [`step_with`], [`map`](Flow::map) | plain Rust | a text |
 //!
 //! ```

@@ -281,7 +281,7 @@ impl<'f> Agent<'f> {
         self
     }
 
-    /// Shows `hook` every result before the model sees it, and takes what it makes of it:
+    /// Shows `hook` the result of every call that ran before the model sees it, and takes what it makes of it:
     /// `async |call: &ToolCall, result: Result<String, String>| result`.
     pub fn after<F>(mut self, hook: F) -> Self
     where
@@ -321,8 +321,8 @@ impl<'f> Agent<'f> {
         self
     }
 
-    /// Lets the service compact the conversation when the prompt is longer than `tokens` (at least 50,000), where the API
-    /// can: the Messages API by its `compact_20260112`.
+    /// Lets the service compact the conversation when the prompt is longer than `tokens`, at least 50,000. Only the
+    /// Messages API can (`compact_20260112`); others refuse the field.
     pub fn compact_at(self, tokens: u64) -> Self {
         let trigger = json!({ "type": "input_tokens", "value": tokens });
         self.extra("betas", json!(["compact-2026-01-12"])).extra(

@@ -70,13 +70,19 @@ impl<'r, 'f> Run<'r, 'f> {
                 }
             }
         };
-        match (&why, &self.verdict) {
+        let event = match (&why, &self.verdict) {
             (AgentEnd::Answered, Some(verdict)) if !verdict.accepted => {
-                let reason = format!("the answer was not accepted: {}", verdict.feedback);
-                self.llm.note(Path::root(), Event::Degraded { reason });
+                Some(Event::Degraded { reason: format!("the answer was not accepted: {}", verdict.feedback) })
             }
-            (AgentEnd::Answered, _) => {}
-            (why, _) => self.llm.note(Path::root(), Event::Capped { reason: why.reason(self.turns) }),
+            (AgentEnd::Answered, _) => None,
+            (AgentEnd::Turns, _)
+            | (AgentEnd::Failed { kind: ErrorKind::OverBudget | ErrorKind::Cap, .. }, _) => {
+                Some(Event::Capped { reason: why.reason(self.turns) })
+            }
+            (AgentEnd::Failed { .. }, _) => None,
+        };
+        if let Some(event) = event {
+            self.llm.note(Path::root(), event);
         }
         Ok(Agented {
             text: self.text,

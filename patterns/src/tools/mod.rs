@@ -80,17 +80,7 @@ where
     T: DeserializeOwned + JsonSchema + 'f,
     F: AsyncFn(T) -> Result<String, String> + sealed::AsyncTool<T> + 'f,
 {
-    Tool {
-        name: name.into(),
-        description: description.into(),
-        arguments: Arguments::of::<T>(),
-        effects: false,
-        cap: None,
-        hint: "Ask for less: a narrower range or a more specific question.".to_owned(),
-        timeout: None,
-        shape: None,
-        run: Box::new(Typed { run, args: PhantomData }),
-    }
+    Tool::new(name.into(), description.into(), Arguments::of::<T>(), Typed { run, args: PhantomData })
 }
 
 /// A tool of the [agent loop](crate::agent); made by [`tool`] or [`Tool::flow`].
@@ -155,17 +145,27 @@ impl<F: Flow> Run for FlowTool<F> {
 }
 
 impl<'f> Tool<'f> {
+    fn new(name: String, description: String, arguments: Arguments, run: impl Run + 'f) -> Self {
+        Self {
+            name,
+            description,
+            arguments,
+            effects: false,
+            cap: None,
+            hint: "Ask for less: a narrower range or a more specific question.".to_owned(),
+            timeout: None,
+            shape: None,
+            run: Box::new(run),
+        }
+    }
+
     /// A flow as a tool, for instance an agent as the subagent of another. It is given a task in words and sees nothing
     /// else of the conversation; its text comes back, at most 4,000 characters of it unless [`cap`](Tool::cap) says
     /// otherwise.
     pub fn flow(name: impl Into<String>, description: impl Into<String>, flow: impl Flow + 'f) -> Self {
-        let shape = flow.shape();
-        Self {
-            shape: Some(shape),
-            run: Box::new(FlowTool(flow)),
-            ..tool(name, description, async |_: Task| Ok(String::new()))
-        }
-        .cap(4_000, "Give a smaller task.")
+        let shape = Some(flow.shape());
+        let tool = Self::new(name.into(), description.into(), Arguments::of::<Task>(), FlowTool(flow));
+        Self { shape, ..tool }.cap(4_000, "Give a smaller task.")
     }
 
     /// Marks a tool that changes something outside: it runs only when a [person](crate::Agent::ask) says `yes` or it is

@@ -24,7 +24,8 @@ struct Weight {
     unions: usize,
 }
 
-/// How much room for strict tools is left in one request.
+/// How much room for strict tools is left in one request: the Messages API takes 20 of them, with 24 arguments that may be
+/// left out and 16 that are of several types.
 #[derive(Debug)]
 pub(crate) struct Limits {
     tools: usize,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(feature = "http")]
 
+mod agent;
 mod aimock;
 mod llmock;
 
