@@ -183,7 +183,7 @@ impl Stop {
         beside(&|| {
             say(&format!(
                 "interrupted: {under_way} calls under way may end, no other starts; once more ends at once"
-            ))
+            ));
         });
         let _ = tokio::signal::ctrl_c().await;
     }

@@ -169,6 +169,7 @@ async fn generate(engine: &Engine, messages: &[engine::Message], request: &Reque
     Ok(Reply { content: vec![Block::text(&generated.text)], stop, usage, ..Reply::default() })
 }
 
+#[allow(clippy::needless_pass_by_value)] // as `map_err` hands it over
 fn error(error: engine::Error) -> Error {
     let kind = match error.kind() {
         engine::ErrorKind::MissingWeights | engine::ErrorKind::BadFile => ErrorKind::Config,
