@@ -1,5 +1,6 @@
 //! Chains, routes and refinements × every way in which a call can go wrong × every call of theirs: what went wrong is never an
 //! answer, and none of its words gets into a prompt. (Fan-outs have their own table in `parallel`.)
+#![allow(clippy::unwrap_used)] // a test may panic
 
 mod common;
 

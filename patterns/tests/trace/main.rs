@@ -1,4 +1,5 @@
 //! What traces promise.
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // a test may panic
 
 #[cfg(feature = "tracing")]
 mod spans;
