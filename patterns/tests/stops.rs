@@ -68,7 +68,9 @@ fn model(at: usize, fault: Fault) -> Model {
         if *calls == at {
             return match fault.clone() {
                 Fault::Stop(stop) => Ok(Reply { stop, ..Reply::text_of(format!("half {MARK}")) }),
-                Fault::Error(kind) => Err(Error::new(kind, format!("failed {MARK}")).with_partial(format!("half {MARK}"))),
+                Fault::Error(kind) => {
+                    Err(Error::new(kind, format!("failed {MARK}")).with_partial(format!("half {MARK}")))
+                }
                 Fault::Blank => Ok(Reply::text_of(" \n")),
             };
         }
@@ -90,7 +92,10 @@ async fn what_went_wrong_is_never_an_answer_and_never_in_a_prompt() {
                 let model = model(at, fault);
                 let result = flow.run(&model, "task").await;
                 for (path, sent) in model.asked.lock().unwrap().iter() {
-                    assert!(!sent.contains(MARK), "{name}, call {at}, {what}: in the prompt at {path}: {sent}");
+                    assert!(
+                        !sent.contains(MARK),
+                        "{name}, call {at}, {what}: in the prompt at {path}: {sent}"
+                    );
                 }
                 match result {
                     // a fallback may be taken for a label that cannot be read, as of a blank answer; nothing else goes on
@@ -99,8 +104,15 @@ async fn what_went_wrong_is_never_an_answer_and_never_in_a_prompt() {
                         assert_eq!(text, "fine");
                     }
                     Err(error) => {
-                        assert_eq!(model.calls(), at, "{name}, call {at}, {what}: a call was made after the failure");
-                        assert!(!error.path().is_root() || name == "gate", "{name}, call {at}, {what}: {error} has no place");
+                        assert_eq!(
+                            model.calls(),
+                            at,
+                            "{name}, call {at}, {what}: a call was made after the failure"
+                        );
+                        assert!(
+                            !error.path().is_root() || name == "gate",
+                            "{name}, call {at}, {what}: {error} has no place"
+                        );
                     }
                 }
             }
