@@ -15,7 +15,7 @@ use crate::path::Path;
 use crate::reply::{Reply, Usage};
 
 /// Makes spans of [`tracing`](https://docs.rs/tracing): one for the run, one for each branch of a fan-out, one for each
-/// call. It belongs outside of the other layers. Without a subscriber it costs next to nothing.
+/// call of the model or of a tool. It belongs outside of the other layers. Without a subscriber it costs next to nothing.
 ///
 /// Names and attributes follow the
 /// [semantic conventions for generative AI](https://opentelemetry.io/docs/specs/semconv/gen-ai/) of OpenTelemetry, version
@@ -25,6 +25,7 @@ use crate::reply::{Reply, Usage};
 /// |---|---|---|
 /// | `invoke_workflow {pattern}`, from [`told`](crate::trace::told) | internal | `gen_ai.operation.name`, `gen_ai.workflow.name`, `error.type` |
 /// | `branch {name}` | internal | `patterns.path`, `patterns.outcome`, `error.type` |
+/// | `execute_tool {name}` | internal | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `patterns.path`, `patterns.outcome`, `error.type` |
 /// | `chat {model}` | client, or internal for a model in the process | `gen_ai.operation.name`, `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.request.max_tokens`, `gen_ai.request.temperature`, `gen_ai.response.model`, `gen_ai.response.id`, `gen_ai.response.finish_reasons`, `gen_ai.usage.input_tokens`, `gen_ai.usage.output_tokens`, `gen_ai.usage.cache_read.input_tokens`, `gen_ai.usage.cache_creation.input_tokens`, `error.type`, `patterns.path`, `patterns.cost` (USD), `patterns.outcome` |
 ///
 /// What else the patterns and layers tell are events of the span that it belongs to. Prompts, replies and whatever quotes
@@ -55,6 +56,8 @@ struct Open {
     spans: HashMap<String, Span>,
     /// The path of a branch, by that of its fan-out and its name.
     branches: HashMap<(String, String), String>,
+    /// The tools that run, by the path of the turn and the id of the call.
+    tools: HashMap<(String, String), Span>,
 }
 
 impl Spans {
@@ -187,6 +190,31 @@ impl Layer for Spans {
                 drop(open); // a subscriber may do what it likes when a span ends
                 if let Some(span) = span {
                     ended(&span, outcome, (outcome != "ok").then_some(outcome));
+                }
+            }
+            Event::ToolCall { id, name, .. } => {
+                let span = info_span!(
+                    target: "patterns",
+                    parent: &self.around(path),
+                    "execute_tool",
+                    otel.name = format!("execute_tool {name}"),
+                    otel.kind = "internal",
+                    otel.status_code = Empty,
+                    gen_ai.operation.name = "execute_tool",
+                    gen_ai.tool.name = name,
+                    gen_ai.tool.call.id = id,
+                    error.type = Empty,
+                    patterns.path = place,
+                    patterns.outcome = Empty,
+                );
+                self.open().tools.insert((place.to_owned(), id.clone()), span);
+            }
+            Event::ToolResult { id, error, .. } => {
+                let span = self.open().tools.remove(&(place.to_owned(), id.clone()));
+                match span {
+                    Some(span) if error.is_some() => ended(&span, "failed", Some("tool_failed")),
+                    Some(span) => ended(&span, "ok", None),
+                    None => tell(&self.around(path), event), // it was answered without running it
                 }
             }
             event => tell(&self.around(path), event),

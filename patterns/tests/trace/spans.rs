@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use patterns::layers::{Options, Spans, standard};
 use patterns::providers::Script;
 use patterns::trace::told;
-use patterns::{Flow, Llm, sections};
+use patterns::{Event, Flow, Llm, Path, sections};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -72,6 +72,32 @@ fn spans_are_named_and_nested_as_the_conventions_say() {
             told(&llm, &flow.shape(), flow.run(&llm, "bees")).await.unwrap();
         });
     });
+    check(&memory);
+}
+
+#[test]
+fn a_tool_has_a_span_from_its_call_to_its_result() {
+    let memory = Memory::default();
+    let subscriber = tracing_subscriber::registry().with(memory.clone());
+    tracing::subscriber::with_default(subscriber, || {
+        let llm = Script::replies(["unused"]).layer(Spans::default());
+        let (id, name) = ("toolu_1".to_owned(), "search".to_owned());
+        let call = Event::ToolCall { id: id.clone(), name: name.clone(), input: "xyzzy".into() };
+        llm.note(Path::from("turn 1"), call);
+        llm.note(
+            Path::from("turn 1"),
+            Event::ToolResult { id, name, characters: 3, error: Some("xyzzy".into()) },
+        );
+    });
+    let seen = memory.0.lock().unwrap();
+    let span = seen.values().next().unwrap();
+    assert_eq!((span.name.as_str(), span.closed), ("execute_tool search", true));
+    assert_eq!(span.fields["gen_ai.tool.call.id"], "toolu_1");
+    assert_eq!(span.fields["error.type"], "tool_failed");
+    assert!(!format!("{span:?}").contains("xyzzy"));
+}
+
+fn check(memory: &Memory) {
     let seen = memory.0.lock().unwrap();
     let spans: Vec<_> = seen.values().map(|span| (span.name.as_str(), span.parent.as_deref())).collect();
     assert_eq!(
