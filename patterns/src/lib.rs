@@ -40,7 +40,7 @@
 //! ```
 //!
 //! What a run needs beside that is a layer round the model: see [`layers`]. Who answers: see [`providers`] and [`connect`].
-//! Flows can also be read from [files](file). How answers are read: [`answer`].
+//! Flows can also be read from [files](mod@file). How answers are read: [`answer`].
 
 mod agent;
 pub mod answer;
