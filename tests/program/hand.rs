@@ -131,7 +131,8 @@ rounds = 3
 fn answers() -> String {
     let plan = "<tasks><task><id>x</id><description>X</description></task><task><id>y</id><description>Y</description></task>\
                 <task><id>z</id><needs>x, y</needs><description>Z</description></task></tasks>";
-    let mut lines: Vec<(String, String)> = (1..=7).map(|n| (format!("*voter {n}"), "<label>a</label>".to_owned())).collect();
+    let mut lines: Vec<(String, String)> =
+        (1..=7).map(|n| (format!("*voter {n}"), "<label>a</label>".to_owned())).collect();
     for (path, reply) in [
         ("*plan", plan),
         ("*task x", "done x"),
@@ -162,7 +163,8 @@ fn killed_after_any_call_a_run_goes_on_with_exactly_the_calls_that_are_missing()
     for k in 1..calls {
         let journal = folder.path().join(format!("journal {k}")).display().to_string();
         let written = || std::fs::read_to_string(&journal).map_or(0, |text| text.matches('\n').count());
-        let command = || patterns(&["run", &flow, "--text", "x", "--resume", &journal, "--model", &model, "--json"]);
+        let command =
+            || patterns(&["run", &flow, "--text", "x", "--resume", &journal, "--model", &model, "--json"]);
         let mut child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let started = Instant::now();
         while written() <= k {
@@ -178,6 +180,11 @@ fn killed_after_any_call_a_run_goes_on_with_exactly_the_calls_that_are_missing()
         assert_eq!(json["text"], "second", "killed after {k}: {}", resumed.stderr);
         let meter = &json["meter"];
         assert_eq!(meter["replayed"].as_u64(), Some(done as u64), "killed after {k}: {}", resumed.stderr);
-        assert_eq!(meter["sent"].as_u64(), Some((calls - done) as u64), "killed after {k}: {}", resumed.stderr);
+        assert_eq!(
+            meter["sent"].as_u64(),
+            Some((calls - done) as u64),
+            "killed after {k}: {}",
+            resumed.stderr
+        );
     }
 }
