@@ -143,7 +143,7 @@ async fn server_tools_are_passed_through_and_their_blocks_are_nobodys_calls() {
         r#"[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"bees"}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]},{"type":"text","text":"bees"}]"#,
     );
     let model = Model::replies([first]);
-    let done = agent("Search.").with_server_tool(search.clone()).run(&model, "Go.").await.unwrap();
+    let done = agent("Search.").with_server_tool(&search).run(&model, "Go.").await.unwrap();
     assert_eq!((done.text.as_str(), model.calls()), ("bees", 1));
     let requests = model.requests.lock().unwrap();
     let ToolSpec::Server(raw) = &requests[0].tools[0] else { panic!("{:?}", requests[0].tools) };

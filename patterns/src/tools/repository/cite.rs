@@ -98,7 +98,7 @@ impl Repository {
                     }
                 }
                 Err(reason) => {
-                    out.push_str(&format!("{}:{}: none ({reason})\n", citation.path, citation.first))
+                    out.push_str(&format!("{}:{}: none ({reason})\n", citation.path, citation.first));
                 }
             }
         }

@@ -183,7 +183,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at(".env"), "KEY").unwrap();
         let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let swaps: [(&str, fn(&std::path::Path)); 3] = [
+        type Swap = fn(&std::path::Path);
+        let swaps: [(&str, Swap); 3] = [
             ("a link inside", |path| symlink(".env", path).unwrap()),
             ("a link outside", |path| symlink("/etc/passwd", path).unwrap()),
             ("a pipe", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
