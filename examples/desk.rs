@@ -28,7 +28,7 @@ async fn main() -> Result<()> {
     match desk.run(&llm, include_str!("data/request.txt")).await {
         Ok(routed) => println!("[{}]\n{}", routed.label, routed.text.trim()),
         Err(error) if matches!(error.kind(), ErrorKind::Plan | ErrorKind::Undecided) => {
-            println!("no answer: {error}")
+            println!("no answer: {error}");
         }
         Err(error) => return Err(error),
     }

@@ -27,7 +27,7 @@ struct Refund {
 }
 
 /// Only the line `yes` will do; the end of input is a no.
-fn ask(question: Question) -> Option<String> {
+fn ask(question: &Question) -> Option<String> {
     print!("{}\nGo on? Only `yes` is a yes: ", question.text);
     let _ = stdout().flush();
     let mut line = String::new();
@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
             })
             .with_effects(),
         )
-        .ask(|question| Box::pin(async move { tokio::task::spawn_blocking(|| ask(question)).await.ok().flatten() }));
+        .ask(|question| Box::pin(async move { tokio::task::spawn_blocking(move || ask(&question)).await.ok().flatten() }));
 
     let llm = layers::standard(connect_default()?.0, layers::Options::default());
     let done = desk.run(&llm, "You charged order A-1042 twice!").await?;

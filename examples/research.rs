@@ -45,7 +45,7 @@ async fn main() -> Result<()> {
     match flow.run(&llm, sources).await {
         Ok(cited) => println!("{}", cited.trim()),
         Err(error) if error.kind() == ErrorKind::Gated => {
-            println!("not cited: {error}\n\n{}", error.partial().unwrap_or_default())
+            println!("not cited: {error}\n\n{}", error.partial().unwrap_or_default());
         }
         Err(error) if error.kind() == ErrorKind::Plan => println!("no usable plan: {error}"),
         Err(error) => return Err(error),

@@ -27,10 +27,10 @@ fn compiles(draft: &str) -> Result<(), String> {
             "--crate-type=lib",
             "--crate-name=draft",
             "--emit=metadata",
-            "-o/dev/null",
+            "-o-", // to standard output: rustc puts a file in the place of what is named here, be it /dev/null
             "-",
         ]);
-        let mut rustc = rustc.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut rustc = rustc.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         rustc.stdin.take().map_or(Ok(()), |mut stdin| write!(stdin, "{}\n{USE}\n", bare(draft)))?;
         rustc.wait_with_output()
     };

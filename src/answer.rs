@@ -51,29 +51,26 @@ impl Answer {
             Event::Continued { stop } => stop == "max_tokens",
             _ => false,
         };
-        if anew && self.break_off() {
+        if anew && self.end_line() {
+            self.shown().clear();
             say("patterns: the reply broke off and is written anew");
             self.progress.leave(false);
         }
     }
 
-    /// Ends the line of a text that was shown; false when none was.
-    pub(crate) fn break_off(&self) -> bool {
-        let shown = std::mem::take(&mut *self.shown());
-        if shown.is_empty() {
-            return false;
-        }
-        if !shown.ends_with('\n') {
+    /// Ends the line of the text that was shown; false when none was.
+    pub(crate) fn end_line(&self) -> bool {
+        let mut shown = self.shown();
+        if !shown.is_empty() && !shown.ends_with('\n') {
+            shown.push('\n');
             let _ = writeln!(io::stdout().lock());
         }
-        true
+        !shown.is_empty()
     }
 
     /// Shows the answer, unless it has been shown.
     pub(crate) fn finish(&self, text: &str) -> Result<()> {
-        let same = self.shown().trim() == text.trim();
-        let was_shown = self.break_off();
-        if was_shown && same {
+        if self.shown().trim() == text.trim() {
             return Ok(());
         }
         if io::stdout().is_terminal() { print(&harmless(text)) } else { print(text) }

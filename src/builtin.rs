@@ -23,9 +23,12 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
     FLOWS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
+/// What the options change in a built-in flow.
+type Change<'a> = Box<dyn Fn(&mut Table) + 'a>;
+
 /// The flow of a subcommand: from its file, or the built-in one with the changes that the options ask for.
 pub(crate) fn flow(command: &Command, options: Options) -> Result<FlowFile> {
-    let (name, from, changes): (_, &FromFile, Box<dyn Fn(&mut Table) + '_>) = match command {
+    let (name, from, changes): (_, &FromFile, Change<'_>) = match command {
         Command::Chain(args) => ("chain", &args.from, Box::new(|flow| chain(flow, args))),
         Command::Route(args) => ("route", &args.from, Box::new(|flow| route(flow, args))),
         Command::Section(args) => ("section", &args.from, Box::new(|flow| section(flow, args))),

@@ -32,7 +32,7 @@ impl Exit {
     pub(crate) fn of(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::OverBudget | ErrorKind::Cap => Self::Capped,
-            ErrorKind::Undecided | ErrorKind::NotAccepted | ErrorKind::TooFew => Self::Degraded,
+            ErrorKind::Undecided | ErrorKind::NotAccepted => Self::Degraded,
             ErrorKind::Config => Self::Usage,
             ErrorKind::Cancelled => Self::Interrupted,
             _ => Self::Failed,

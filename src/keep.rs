@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use futures::future::{BoxFuture, FutureExt};
-use patterns::layers::{self, Budget, Chaos, Complete, Journal, Layer, Limit, Meter, Observe, Record, Retry};
+use patterns::layers::{self, Budget, Chaos, Journal, Layer, Limit, Meter, Observe, Record, Retry};
 use patterns::price::{Prices, Terms, Usd};
 use patterns::providers::Connection;
 use patterns::{
@@ -120,7 +120,7 @@ impl Keep {
         if let (Some(budget), Some(model)) = (&budget, connection.model(&Request::default())) {
             budget.check(&model)?;
         }
-        let hand = Hand { meter: Meter::new(prices.clone()), stop: Stop::default() };
+        let hand = Hand { meter: Meter::new(prices), stop: Stop::default() };
         let mut limit = Limit::at_most(at_once as usize);
         if let Some(n) = self.per_minute {
             limit = limit.requests_per_minute(n);
@@ -132,7 +132,6 @@ impl Keep {
             budget,
             retry: Some(Retry::times(self.retries)),
             limit: Some(limit),
-            complete: Some(Complete::default().prices(prices)),
             chaos: self.chaos.clone().map(|chaos| chaos.seed(self.seed)),
             record: self.record.as_ref().map(Record::create).transpose()?,
             ..layers::Options::default()
@@ -184,7 +183,7 @@ impl Stop {
         beside(&|| {
             say(&format!(
                 "interrupted: {under_way} calls under way may end, no other starts; once more ends at once"
-            ))
+            ));
         });
         let _ = tokio::signal::ctrl_c().await;
     }

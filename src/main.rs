@@ -5,6 +5,7 @@ mod answer;
 mod args;
 mod builtin;
 mod exit;
+mod export;
 mod input;
 mod keep;
 mod look;
@@ -15,6 +16,7 @@ mod run;
 mod selftest;
 mod terminal;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -13,17 +13,19 @@ use futures::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use patterns::file::{Ended, FlowFile, Options};
 use patterns::layers::{Journal, Observe};
+use patterns::trace::told;
 use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Result, Under};
 use serde_json::json;
 
 use self::inputs::Input;
-use crate::args::How;
+use crate::args::{How, Show};
 use crate::builtin;
 use crate::exit::Exit;
 use crate::keep::Hand;
 use crate::model;
 use crate::progress::Progress;
 use crate::terminal::{complain, say, warn, whisper};
+use crate::watch::Watch;
 
 /// `patterns map FLOW INPUTS -o OUT`
 #[derive(Debug, clap::Args)]
@@ -60,9 +62,10 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let text = builtin::read(&args.flow)?;
     let options = builtin::beside(&args.flow, Options { set: how.set.clone(), ..Options::default() });
     let flow = FlowFile::parse(&text, &options)?;
+    let shape = flow.shape();
     let total = inputs::count(&args.inputs)?;
     if how.dry_run {
-        say(&format!("{} inputs, {} each", total, flow.shape().calls()));
+        say(&format!("{} inputs, {} each", total, shape.calls()));
         return Ok(Exit::Done);
     }
 
@@ -75,12 +78,15 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let degraded = Degraded::default();
     let observe = Observe::new(note(degraded.clone()));
     let (llm, hand) = how.keep.round(connection, how.at_once, Some(journal), observe)?;
-    let bar = bar(total, how.quiet);
+    let watch = Watch::start(how, &progress)?;
+    let llm = watch.round(llm);
+    let bar = bar(total, how.quiet || how.progress != Show::Live);
     let count = tokio::select! {
-        count = each(args, &flow, &llm, &hand, &degraded, &bar) => count,
+        count = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
         () = hand.stop.at_ctrl_c(&hand.meter, |say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
     };
     bar.finish_and_clear();
+    watch.finish();
     if !how.quiet {
         whisper(&hand.meter.total().to_string());
     }

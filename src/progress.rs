@@ -2,13 +2,14 @@
 
 mod live;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use console::{Term, measure_text_width};
+use console::Term;
 use futures::future::BoxFuture;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use patterns::layers::Layer;
 use patterns::{Calls, Event, Llm, OnText, Path, Reply, Request, Result};
 
@@ -25,39 +26,29 @@ pub(crate) struct Progress(Arc<Inner>);
 
 struct Inner {
     how: Show,
-    bars: MultiProgress,
-    bar: ProgressBar,
     term: Term,
     calls: AtomicU64,
-    /// Somebody else has the terminal.
-    aside: AtomicBool,
     state: Mutex<State>,
 }
 
 struct State {
     live: Live,
     started: Instant,
-    /// The widths of the lines on the screen, and that of the screen when they were drawn.
-    drawn: (Vec<usize>, usize),
     running: bool,
+    /// Somebody else has the terminal.
+    aside: bool,
 }
 
 impl Progress {
     pub(crate) fn new(quiet: bool, how: Show) -> Self {
-        let term = Term::stderr();
+        let term = Term::buffered_stderr();
         let how = match how {
             _ if quiet => Show::None,
             Show::Live if !term.is_term() => Show::None,
             how => how,
         };
-        let target =
-            if how == Show::Live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bars = MultiProgress::with_draw_target(target);
-        let bar = bars.add(ProgressBar::new_spinner().with_style(style("{msg}")));
-        let state =
-            State { live: Live::default(), started: Instant::now(), drawn: (Vec::new(), 0), running: false };
-        let (calls, aside) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self(Arc::new(Inner { how, bars, bar, term, calls, aside, state: Mutex::new(state) }))
+        let state = State { live: Live::default(), started: Instant::now(), running: false, aside: false };
+        Self(Arc::new(Inner { how, term, calls: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 
     /// Begins to draw the run of a flow that makes so many calls.
@@ -83,38 +74,30 @@ impl Progress {
 
     /// Draws the picture as it is now; false when the run is over.
     fn draw(&self) -> bool {
-        let mut state = self.state();
-        if !state.running {
-            return false;
-        }
-        if self.0.aside.load(Ordering::Relaxed) {
-            return true;
+        let state = self.state();
+        if !state.running || state.aside {
+            return state.running;
         }
         let (rows, columns) = self.0.term.size();
-        let (rows, columns) = (usize::from(rows), usize::from(columns));
-        self.clean_up(&mut state, columns);
-        let most = (rows / 2).clamp(3, 14);
-        let lines = state.live.lines(Instant::now(), most, columns.saturating_sub(1));
-        state.drawn = (lines.iter().map(|line| measure_text_width(line)).collect(), columns);
-        self.0.bar.set_message(lines.join("\n"));
-        self.0.bar.tick();
+        let most = usize::from(rows / 2).clamp(3, 14);
+        let lines = state.live.lines(Instant::now(), most, usize::from(columns).saturating_sub(1));
+        // The cursor stays at the beginning of the picture. So everything below it is the picture, however the terminal
+        // breaks its lines when it gets narrower, and what a person types, as ^C, moves nothing. Lines are cut and not broken
+        // (?7l) while the picture is drawn, since a terminal may be narrower than it has told yet.
+        let mut frame = String::from("\r\x1b[?7l");
+        for (n, line) in lines.iter().enumerate() {
+            let _ = write!(frame, "{}{line}\x1b[K", if n > 0 { "\r\n" } else { "" });
+        }
+        let up = lines.len().saturating_sub(1);
+        let _ =
+            write!(frame, "\x1b[J\x1b[?7h{}\r", if up > 0 { format!("\x1b[{up}A") } else { String::new() });
+        self.put(&frame);
         true
     }
 
-    /// Takes off the rows that a narrower terminal has made of the lines on the screen, of which indicatif does not know.
-    fn clean_up(&self, state: &mut State, columns: usize) {
-        let (widths, before) = &state.drawn;
-        if columns >= *before || columns == 0 {
-            return;
-        }
-        let Some((last, lines)) = widths.split_last() else { return };
-        // indicatif fills the last line with blanks
-        let rows = lines.iter().map(|width| width.div_ceil(columns).max(1)).sum::<usize>()
-            + (*last).max(*before).div_ceil(columns).max(1);
-        let more = rows.saturating_sub(widths.len());
-        self.0.bars.suspend(|| {
-            let _ = self.0.term.clear_last_lines(more);
-        });
+    /// In one write, so that no half picture is seen.
+    fn put(&self, frame: &str) {
+        let _ = self.0.term.write_str(frame).and_then(|()| self.0.term.flush());
     }
 
     fn hear(&self, call: Option<u64>, path: &Path, event: &Event) {
@@ -137,10 +120,15 @@ impl Progress {
 
     /// A bar for something that is fetched.
     pub(crate) fn bytes(&self, what: &str) -> ProgressBar {
-        let bar = self.0.bars.add(ProgressBar::no_length());
-        bar.set_style(style("  {prefix} {wide_bar:.cyan/dim} {bytes}/{total_bytes} {eta:.dim}"));
-        bar.set_prefix(what.to_owned());
-        bar
+        let target = if self.0.how == Show::Live {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let style =
+            ProgressStyle::with_template("  {prefix} {wide_bar:.cyan/dim} {bytes}/{total_bytes} {eta:.dim}");
+        let bar = ProgressBar::with_draw_target(None, target).with_prefix(what.to_owned());
+        bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }
 
     /// Leaves the terminal to somebody else for a while.
@@ -153,33 +141,32 @@ impl Progress {
 
     /// Takes the picture off the terminal, or lets it be drawn again.
     pub(crate) fn leave(&self, away: bool) {
-        // under the lock, so that no picture is being drawn
         let mut state = self.state();
-        self.0.aside.store(away, Ordering::Relaxed);
-        if away {
-            self.wipe(&mut state);
+        if away && !state.aside {
+            self.wipe(&state);
         }
+        state.aside = away;
     }
 
     /// Takes everything off the terminal.
     pub(crate) fn end(&self) {
         let mut state = self.state();
+        if !state.aside {
+            self.wipe(&state);
+        }
         state.running = false;
-        self.wipe(&mut state);
     }
 
-    fn wipe(&self, state: &mut State) {
-        let columns = usize::from(self.0.term.size().1);
-        self.clean_up(state, columns);
-        state.drawn = (Vec::new(), 0);
-        self.0.bar.set_message("");
-        let _ = self.0.bars.clear();
+    fn wipe(&self, state: &State) {
+        if state.running && self.0.how == Show::Live {
+            self.put("\r\x1b[J");
+        }
     }
 }
 
 impl Layer for Progress {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
-        if self.0.how == Show::None {
+        if self.0.how == Show::None || (self.0.how == Show::Live && !self.state().running) {
             return llm.call(request);
         }
         let call = self.0.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -200,8 +187,4 @@ impl Layer for Progress {
     fn hear(&self, path: &Path, event: &Event) {
         self.hear(None, path, event);
     }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }

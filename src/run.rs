@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use patterns::file::{Ended, FlowFile, Options};
 use patterns::layers::{Journal, Observe};
-use patterns::trace::{Trace, told as told_of};
+use patterns::trace::told as told_of;
 use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Request, Result, Status};
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
 use crate::terminal::{ask, complain, print, say, warn, whisper};
+use crate::watch::Watch;
 
 /// `patterns route`, `patterns vote` …
 pub(crate) async fn pattern(command: &Command) -> Result<Exit> {
@@ -87,12 +88,11 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let told = Arc::new(Mutex::new(Told::default()));
     let answer = Answer::new(how.json || goal != Goal::Answer, &progress);
-    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
-    let trace = trace.map(|trace| trace.content(how.trace_content));
+    let watch = Watch::start(how, &progress)?;
     let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
     let observe = Observe::new(listen(answer.clone(), told.clone()));
     let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
-    let llm = llm.layer(progress.clone()).layer(trace.clone());
+    let llm = watch.round(llm);
     let llm: Box<dyn Llm> = match answer.listener() {
         Some(on_text) => Box::new(llm.on_answer(on_text)),
         None => Box::new(llm),
@@ -107,11 +107,8 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         }
     };
     progress.end();
-    if let Some(trace) = trace
-        && let Err(error) = trace.finish()
-    {
-        complain(&error.to_string());
-    }
+    let shown = answer.end_line();
+    watch.finish();
 
     let total = hand.meter.total();
     let model = llm.model(&Request::default()).unwrap_or_default();
@@ -122,7 +119,6 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
         Err(error) => {
             let exit = if hand.stop.is_thrown() { Exit::Interrupted } else { Exit::of(&error) };
             // a cap gives back what there was; what failed shows it beside the result
-            let shown = answer.break_off();
             match error.partial().filter(|_| !shown) {
                 Some(partial) if matches!(exit, Exit::Capped | Exit::Degraded) => print(partial)?,
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),

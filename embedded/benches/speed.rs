@@ -14,8 +14,12 @@ fn main() {
     println!("load                 {:>8.2} s", load.as_secs_f64());
 
     let engine = Engine::load(&file).unwrap();
-    let story = "The old lighthouse keeper walked along the shore every morning to look for driftwood. ".repeat(14);
-    let long = [Message::system("You are a helpful assistant."), Message::user(format!("{story} How does it go on?"))];
+    let story =
+        "The old lighthouse keeper walked along the shore every morning to look for driftwood. ".repeat(14);
+    let long = [
+        Message::system("You are a helpful assistant."),
+        Message::user(format!("{story} How does it go on?")),
+    ];
     let one = Options { max_tokens: 1, ..Options::default() };
     let tokens = block_on(engine.generate(&long, &one, |_| ())).unwrap().prompt_tokens;
     let prefill = best(|| {
@@ -42,7 +46,10 @@ fn main() {
 
     let desks = |salt: usize| {
         [
-            Choice::new("billing", format!("payments, invoices, refunds, prices and subscriptions{}", "s".repeat(salt))),
+            Choice::new(
+                "billing",
+                format!("payments, invoices, refunds, prices and subscriptions{}", "s".repeat(salt)),
+            ),
             Choice::new("bug", "something in the product is broken, crashes or shows an error"),
             Choice::new("other", "general questions, feature requests, feedback, anything else"),
         ]

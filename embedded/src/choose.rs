@@ -24,17 +24,19 @@ impl Choice {
 
 /// What each choice scores after texts that say nothing in particular, by noun and choices.
 #[derive(Default)]
-pub(crate) struct Calibrations(Mutex<HashMap<(String, Vec<Choice>), Vec<f64>>>);
+pub(crate) struct Calibrations(Mutex<HashMap<Key, Vec<f64>>>);
+
+type Key = (String, Vec<Choice>);
 
 /// So many calibrations are kept.
 const KEPT: usize = 64;
 
 impl Calibrations {
-    fn get(&self, key: &(String, Vec<Choice>)) -> Option<Vec<f64>> {
+    fn get(&self, key: &Key) -> Option<Vec<f64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    fn put(&self, key: (String, Vec<Choice>), values: Vec<f64>) {
+    fn put(&self, key: Key, values: Vec<f64>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.clear();

@@ -172,6 +172,9 @@ fn check(messages: &[Message], options: &Options) -> Result<()> {
     if !(0.0..=1.0).contains(&options.top_p) {
         return Err(Error::bad_request(format!("top_p {} is not between 0 and 1", options.top_p)));
     }
+    if !options.repeat_penalty.is_finite() || options.repeat_penalty < 1.0 {
+        return Err(Error::bad_request(format!("repeat_penalty {} is below 1", options.repeat_penalty)));
+    }
     Ok(())
 }
 

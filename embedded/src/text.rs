@@ -121,7 +121,7 @@ impl Text {
                 "the model's file has no chat template, so it cannot chat",
             ));
         };
-        let marker = self.marker(messages.iter().map(|message| &message.text[..]))?;
+        let marker = marker(|marker| messages.iter().any(|message| message.text.contains(marker)))?;
         let turns: Vec<_> = messages
             .iter()
             .map(|Message { role, text }| {
@@ -147,15 +147,8 @@ impl Text {
 
     /// The tokens of a plain text, in which nothing is special.
     pub(crate) fn plain(&self, text: &str) -> Result<Vec<u32>> {
-        let marker = self.marker([text].into_iter())?;
+        let marker = marker(|marker| text.contains(marker))?;
         self.encode(&self.defuse(text, marker), marker)
-    }
-
-    /// A character that occurs in none of the texts.
-    fn marker<'t>(&self, texts: impl Iterator<Item = &'t str> + Clone) -> Result<char> {
-        ('\u{FDD0}'..='\u{FDEF}')
-            .find(|marker| texts.clone().all(|text| !text.contains(*marker)))
-            .ok_or_else(|| Error::bad_request("the text holds all of Unicode's noncharacters; take some out"))
     }
 
     /// The text with a marker within whatever would be read as a special token.
@@ -176,12 +169,20 @@ impl Text {
         let mut tokens = Vec::new();
         for piece in text.split(marker) {
             let encoding = self.tokenizer.encode_fast(piece, false);
-            let encoding =
-                encoding.map_err(|error| Error::bad_request(format!("the text has no tokens: {error}")))?;
+            let encoding = encoding.map_err(|error| {
+                Error::bad_request(format!("the text cannot be split into tokens: {error}"))
+            })?;
             tokens.extend_from_slice(encoding.get_ids());
         }
         Ok(tokens)
     }
+}
+
+/// A character that does not occur yet.
+fn marker(occurs: impl Fn(char) -> bool) -> Result<char> {
+    ('\u{FDD0}'..='\u{FDEF}')
+        .find(|marker| !occurs(*marker))
+        .ok_or_else(|| Error::bad_request("the text holds all of Unicode's noncharacters; take some out"))
 }
 
 fn environment(source: String) -> std::result::Result<Environment<'static>, minijinja::Error> {

@@ -4,11 +4,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Found, Model, Span};
 use crate::text::Text;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, mpsc};
 
-/// The most tokens of one batch. More would be a little faster, but nobody else gets a turn meanwhile.
-pub(crate) const BATCH: usize = 256;
+/// The most tokens of one batch. Twice as many would be a little faster (the dense weights come from memory once for
+/// each), but meanwhile nobody else gets a turn, and a call that was dropped is computed on.
+const BATCH: usize = 128;
 
 /// What the thread works with.
 pub(crate) struct Shared {
@@ -42,6 +43,8 @@ impl Worker {
         // a pool of the engine's own: work that starts within a pool is handed out faster than from outside
         let pool = rayon::ThreadPoolBuilder::new()
             .thread_name(|n| format!("patterns-embedded {n}"))
+            // without this a panic would end the process; like this the calls end with an error
+            .panic_handler(|_| ())
             .build()
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no threads for the model: {error}")))?;
         pool.spawn(move || work(&shared, &receiver));
@@ -62,11 +65,8 @@ fn work(shared: &Shared, starts: &Receiver<Start>) {
             let Ok(start) = starts.recv() else { return };
             jobs.extend(start(shared));
         }
-        loop {
-            match starts.try_recv() {
-                Ok(start) => jobs.extend(start(shared)),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        while let Ok(start) = starts.try_recv() {
+            jobs.extend(start(shared));
         }
         jobs.retain(|job| job.is_wanted());
         shared.under_way.store(jobs.len(), Ordering::Relaxed);

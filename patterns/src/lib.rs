@@ -40,7 +40,7 @@
 //! ```
 //!
 //! What a run needs beside that is a layer round the model: see [`layers`]. Who answers: see [`providers`] and [`connect`].
-//! Flows can also be read from [files](file). How answers are read: [`answer`].
+//! Flows can also be read from [files](mod@file). How answers are read: [`answer`].
 
 mod agent;
 pub mod answer;
@@ -57,6 +57,8 @@ pub mod layers;
 mod llm;
 mod message;
 mod orchestrate;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod outcome;
 mod parts;
 mod path;
@@ -65,6 +67,7 @@ mod prompt;
 pub mod providers;
 mod refine;
 mod reply;
+mod request;
 mod route;
 mod sections;
 mod shape;

@@ -96,7 +96,7 @@ struct Rates {
     cache_read: u64,
 }
 
-/// What a model costs and how much it takes.
+/// What a model costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Price {
     rates: Rates,
@@ -105,12 +105,6 @@ pub struct Price {
     fast: f64,
     us: f64,
     batch: f64,
-    /// The longest reply in tokens, if that is known.
-    pub max_output: Option<u32>,
-    /// The context window in tokens, if that is known.
-    pub context: Option<u64>,
-    /// The shortest prefix in tokens that its prompt cache takes; `None` when it has none.
-    pub min_cacheable: Option<u64>,
 }
 
 /// What the price of a request depends on besides its tokens.
@@ -214,7 +208,7 @@ impl Prices {
         static BUILTIN: LazyLock<Arc<Prices>> = LazyLock::new(|| {
             let empty = Prices { models: HashMap::new(), source: String::new(), date: String::new() };
             // a test reads the file, so that there is nothing to go wrong here
-            Arc::new(empty.clone().with_toml(include_str!("prices.toml")).unwrap_or(empty))
+            Arc::new(empty.with_toml(include_str!("prices.toml")).unwrap_or(empty))
         });
         Arc::clone(&BUILTIN)
     }
@@ -223,7 +217,8 @@ impl Prices {
     ///
     /// # Errors
     /// [`Config`](ErrorKind::Config) when the text is not of the form of the built-in `prices.toml`.
-    pub fn with_toml(mut self, text: &str) -> Result<Self> {
+    pub fn with_toml(&self, text: &str) -> Result<Self> {
+        let mut prices = self.clone();
         let table: Table = toml::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, format!("the prices cannot be read: {}", error.message()))
                 .with_source(error)
@@ -235,22 +230,22 @@ impl Prices {
                     format!("the price of `{model}` cannot be used: {what}; give USD per million tokens"),
                 )
             })?;
-            self.models.insert(model, price);
+            prices.models.insert(model, price);
         }
         if !table.source.is_empty() {
-            self.source = table.source;
+            prices.source = table.source;
         }
         if !table.date.is_empty() {
-            self.date = table.date;
+            prices.date = table.date;
         }
-        Ok(self)
+        Ok(prices)
     }
 
     /// As [`with_toml`](Self::with_toml), from a file.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io) when the file cannot be read, and those of [`with_toml`](Self::with_toml).
-    pub fn with_file(self, file: impl AsRef<File>) -> Result<Self> {
+    pub fn with_file(&self, file: impl AsRef<File>) -> Result<Self> {
         let file = file.as_ref();
         let text = std::fs::read_to_string(file).map_err(|error| {
             let message = format!("the prices in {} cannot be read: {error}", file.display());
@@ -259,7 +254,7 @@ impl Prices {
         self.with_toml(&text)
     }
 
-    /// What is known of a model, named `provider:model`. A name with the date of a release (`…-20251101`) stands for the
+    /// The price of a model, named `provider:model`. A name with the date of a release (`…-20251101`) stands for the
     /// model, and `provider:*` for all of a provider's.
     pub fn get(&self, model: &str) -> Option<&Price> {
         if let Some(price) = self.models.get(model) {
@@ -320,9 +315,6 @@ struct Entry {
     us: f64,
     #[serde(default = "one")]
     batch: f64,
-    max_output: Option<u32>,
-    context: Option<u64>,
-    min_cacheable: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -362,9 +354,6 @@ impl Entry {
             fast: self.fast,
             us: self.us,
             batch: self.batch,
-            max_output: self.max_output,
-            context: self.context,
-            min_cacheable: self.min_cacheable,
         })
     }
 }
@@ -406,7 +395,6 @@ mod tests {
         assert!(prices.source().contains("litellm"));
         for (model, price) in &prices.models {
             if model.starts_with("anthropic:") {
-                assert!(price.max_output.is_some() && price.min_cacheable.is_some(), "{model}");
                 assert_eq!(price.rates.cache_write_1h, 2 * price.rates.input, "{model}");
                 assert_eq!(price.batch, 0.5, "{model}");
             }
@@ -463,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_users_file_is_put_over_the_built_in_one() {
-        let prices = Prices::clone(&Prices::builtin())
+        let prices = Prices::builtin()
             .with_toml("[models.\"openai:mine\"]\ninput = 3\noutput = 1.5\n[models.\"anthropic:claude-opus-5-5\"]\ninput = 1\noutput = 1")
             .unwrap();
         let usage = Usage { input_tokens: 10, cache_read_tokens: 10, output_tokens: 100, ..Usage::default() };
@@ -479,7 +467,7 @@ mod tests {
             ("[models.x]\ninput = 1", "missing field `output`"),
             ("[models.x]\ninputs = 1\noutput = 1", "unknown field `inputs`"),
         ] {
-            let error = Prices::clone(&prices).with_toml(bad).unwrap_err();
+            let error = prices.with_toml(bad).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config);
             assert!(error.to_string().contains(says), "{error}");
         }

@@ -1,4 +1,5 @@
 //! The model inside the process, through the library, with its real weights.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(feature = "embedded")]
 
 use std::sync::{Arc, Mutex};

@@ -104,3 +104,87 @@ fn ctrl_c_ends_a_run_with_its_cost_and_130() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("interrupted") && stderr.contains("call"), "{stderr}");
 }
+
+/// A vote of seven, a plan whose tasks need each other, and a loop of drafts.
+const LONG: &str = r#"
+[flow]
+chain = [{ use = "vote" }, { use = "plan" }, { use = "drafts" }]
+
+[parts.vote]
+vote = "Which?"
+voters = 7
+among = ["a", "b"]
+needing = 7
+
+[parts.plan]
+orchestrate = "Split."
+work = "Do."
+merge = "Join."
+
+[parts.drafts]
+refine = "Write."
+until = "good"
+rounds = 3
+"#;
+
+/// Every call of it, each answered once and after a moment.
+fn answers() -> String {
+    let plan = "<tasks><task><id>x</id><description>X</description></task><task><id>y</id><description>Y</description></task>\
+                <task><id>z</id><needs>x, y</needs><description>Z</description></task></tasks>";
+    let mut lines: Vec<(String, String)> =
+        (1..=7).map(|n| (format!("*voter {n}"), "<label>a</label>".to_owned())).collect();
+    for (path, reply) in [
+        ("*plan", plan),
+        ("*task x", "done x"),
+        ("*task y", "done y"),
+        ("*task z", "done z"),
+        ("*merge", "all done"),
+        ("*draft 1", "first"),
+        ("*draft 1/judge", "<feedback>mend</feedback><evaluation>NEEDS_IMPROVEMENT</evaluation>"),
+        ("*draft 2", "second"),
+        ("*draft 2/judge", "<evaluation>PASS</evaluation>"),
+    ] {
+        lines.push((path.to_owned(), reply.to_owned()));
+    }
+    let lines = lines.into_iter().map(|(path, reply)| {
+        serde_json::json!({ "path": path, "reply": reply, "delay": 40 }).to_string() + "\n"
+    });
+    lines.collect()
+}
+
+#[test]
+fn killed_after_any_call_a_run_goes_on_with_exactly_the_calls_that_are_missing() {
+    let folder = folder();
+    let file = folder.path().join("long.toml");
+    std::fs::write(&file, LONG).unwrap();
+    let flow = file.display().to_string();
+    let model = script(&folder, &answers());
+    let calls = answers().lines().count();
+    for k in 1..calls {
+        let journal = folder.path().join(format!("journal {k}")).display().to_string();
+        let written = || std::fs::read_to_string(&journal).map_or(0, |text| text.matches('\n').count());
+        let command =
+            || patterns(&["run", &flow, "--text", "x", "--resume", &journal, "--model", &model, "--json"]);
+        let mut child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        while written() <= k {
+            assert!(started.elapsed() < Duration::from_secs(60), "call {k} was never written down");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let done = written() - 1; // the first line says what the file is
+
+        let resumed = finish(&mut command());
+        let json: serde_json::Value = serde_json::from_str(&resumed.stdout).unwrap();
+        assert_eq!(json["text"], "second", "killed after {k}: {}", resumed.stderr);
+        let meter = &json["meter"];
+        assert_eq!(meter["replayed"].as_u64(), Some(done as u64), "killed after {k}: {}", resumed.stderr);
+        assert_eq!(
+            meter["sent"].as_u64(),
+            Some((calls - done) as u64),
+            "killed after {k}: {}",
+            resumed.stderr
+        );
+    }
+}

@@ -1,4 +1,5 @@
 //! What the program promises, from outside: arguments in, standard output, standard error and exit code out.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 mod agent;
 mod examples;
@@ -7,3 +8,4 @@ mod map;
 mod run;
 mod runs;
 mod usage;
+mod watch;

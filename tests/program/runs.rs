@@ -227,3 +227,26 @@ fn variables_of_a_flow_file_can_be_set() {
     ]));
     assert_eq!((run.code, run.stdout.as_str()), (0, "ok\n"), "{}", run.stderr);
 }
+
+#[test]
+fn a_call_without_an_answer_ends_each_pattern_with_its_exit_code_and_prints_nothing() {
+    let plain = |stop: &str| format!(r#"{{"reply": "half a sen", "stop": "{stop}", "repeat": true}}"#);
+    let failed =
+        |kind: &str| format!(r#"{{"error": {{"kind": "{kind}", "message": "it failed"}}, "repeat": true}}"#);
+    let faults = [
+        (plain("max_tokens"), 1),
+        (plain("refusal"), 1),
+        (plain("pause_turn"), 1),
+        (plain("model_context_window_exceeded"), 1),
+        (plain("from_the_future"), 1),
+        (failed("invalid_request"), 1),
+        (failed("authentication"), 1),
+        (failed("server"), 1),
+    ];
+    for (lines, code) in faults {
+        for pattern in ["chain", "route", "section", "vote", "orchestrate", "refine"] {
+            let run = on(&lines, &[pattern, "--text", "x", "--retries", "0"]);
+            assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{pattern}, {lines}: {}", run.stderr);
+        }
+    }
+}

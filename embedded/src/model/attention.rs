@@ -38,7 +38,7 @@ fn turn(head: &mut [f32], angles: &[[f32; 2]]) {
 }
 
 /// Reads the new tokens of each sequence in one layer. `qkv` holds queries, keys and values of a token in a row, the
-/// tokens of the first sequence first; `counts` says how many each sequence has. The keys and values are remembered.
+/// tokens of the first sequence first; with each sequence stands how many they are. Keys and values are remembered.
 pub(super) fn attend(
     config: &Config,
     layer: usize,
@@ -65,34 +65,30 @@ pub(super) fn attend(
         }
     }
 
-    // one job for each token: its sequence, and how much of it the token may see
-    let jobs: Vec<(&Sequence, usize)> = sequences
+    // for each token: its sequence, and how much of it the token may see
+    let tokens: Vec<(&Sequence, usize)> = sequences
         .iter()
         .flat_map(|(sequence, count)| (0..*count).map(|token| (&**sequence, sequence.own.len + token + 1)))
         .collect();
-    let mut out = vec![0.0; jobs.len() * heads * head_width];
-    let one = |((job, row), out): ((&(&Sequence, usize), &[f32]), &mut [f32])| {
-        one_token(config, layer, *job, row, out);
-    };
-    let work: usize = jobs.iter().map(|(sequence, own)| own + sequence.len() - sequence.own.len).sum();
-    // below this the threads cost more than they give
+    let width = heads * head_width;
+    let mut out = vec![0.0; tokens.len() * width];
+    let one =
+        |token: &(&Sequence, usize), row: &[f32], out: &mut [f32]| one_token(config, layer, *token, row, out);
+    let work: usize = tokens.iter().map(|(sequence, own)| own + sequence.len() - sequence.own.len).sum();
+    // below this, threads cost more than they give
     if work < 256 {
-        jobs.iter()
-            .zip(qkv.chunks_exact(row_width))
-            .zip(out.chunks_exact_mut(heads * head_width))
-            .for_each(one);
+        let rows = qkv.chunks_exact(row_width).zip(out.chunks_exact_mut(width));
+        tokens.iter().zip(rows).for_each(|(token, (row, out))| one(token, row, out));
     } else {
-        jobs.par_iter()
-            .zip(qkv.par_chunks_exact(row_width))
-            .zip(out.par_chunks_exact_mut(heads * head_width))
-            .for_each(one);
+        let rows = qkv.par_chunks_exact(row_width).zip(out.par_chunks_exact_mut(width));
+        tokens.par_iter().zip(rows).for_each(|(token, (row, out))| one(token, row, out));
     }
     out
 }
 
 vectorised! {
-    fn one_token(config: &Config, layer: usize, job: (&Sequence, usize), row: &[f32], out: &mut [f32]) {
-        let (sequence, own) = job;
+    fn one_token(config: &Config, layer: usize, token: (&Sequence, usize), row: &[f32], out: &mut [f32]) {
+        let (sequence, own) = token;
         let Config { heads, kv_heads, head_width, .. } = *config;
         #[allow(clippy::cast_precision_loss)]
         let scale = 1.0 / (head_width as f32).sqrt();

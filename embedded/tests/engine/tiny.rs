@@ -98,7 +98,7 @@ impl Tiny {
             let values: Vec<f32> = (0..count)
                 .map(|_| {
                     noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    if *rows == 0 { 1.0 } else { f32::from((noise >> 16) as u8) / 255.0 - 0.5 }
+                    if *rows == 0 { 1.0 } else { f32::from(noise.to_be_bytes()[1]) / 255.0 - 0.5 }
                 })
                 .collect();
             let shape = if *rows == 0 { vec![*columns] } else { vec![*rows, *columns] };

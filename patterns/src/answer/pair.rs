@@ -105,7 +105,8 @@ fn paired(tokens: &[Token], partners: &Partners, at: usize) -> Option<Element> {
 fn open_as_close(text: &str, tokens: &[Token]) -> Option<Element> {
     let mut asked = tokens.iter().filter(|token| token.class == Class::Asked);
     let (first, second) = (asked.next()?, asked.next()?);
-    let two_opens = first.opens() && second.opens() && asked.next().is_none();
+    let meant = first.strong || !reads_as_mention(text, first.end);
+    let two_opens = first.opens() && second.opens() && asked.next().is_none() && meant;
     let whole = two_opens && !blank(&text[first.end..second.start]) && blank(&text[second.end..]);
     whole.then(|| Element::new(first, second.start, second.end))
 }

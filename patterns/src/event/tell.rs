@@ -17,6 +17,9 @@ impl Event {
                 | Self::Used { .. }
                 | Self::FirstText
                 | Self::Waiting { .. }
+                | Self::CallEnded { reason: None, .. }
+                | Self::BranchStarted { .. }
+                | Self::BranchEnded { reason: None, .. }
         )
     }
 

@@ -1,6 +1,5 @@
 //! Brings a reply that stopped early to its end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{BoxFuture, FutureExt};
@@ -10,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::llm::{DEFAULT_MAX_TOKENS, Llm, OnText, Request};
 use crate::message::{Block, Message, Role};
-use crate::price::Prices;
+use crate::providers::limits;
 use crate::reply::{Reply, Stop, Usage};
 
 /// Brings a reply that stopped early to its end, where that is possible.
@@ -24,16 +23,15 @@ use crate::reply::{Reply, Stop, Usage};
 ///
 /// A reply of several requests is joined: all content blocks in order, the last stop reason, the usage of all of them. A
 /// reply that was cut after its text had been shown ([`Request::on_text`]) is not asked for again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Complete {
     grow: bool,
     resumes: u32,
-    prices: Arc<Prices>,
 }
 
 impl Default for Complete {
     fn default() -> Self {
-        Self { grow: true, resumes: 5, prices: Prices::builtin() }
+        Self { grow: true, resumes: 5 }
     }
 }
 
@@ -52,18 +50,12 @@ impl Complete {
         self
     }
 
-    /// Where the models' longest replies stand. Default: the built-in table.
-    #[must_use]
-    pub fn prices(mut self, prices: Arc<Prices>) -> Self {
-        self.prices = prices;
-        self
-    }
-
     /// Twice the room, if the model has it.
-    fn more_room(&self, llm: &dyn Llm, request: &Request) -> Option<u32> {
+    fn more_room(llm: &dyn Llm, request: &Request) -> Option<u32> {
         let now = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
-        let longest = llm.model(request).and_then(|model| self.prices.get(&model)?.max_output);
-        let more = now.saturating_mul(2).min(longest.unwrap_or(u32::MAX));
+        let longest =
+            llm.model(request).and_then(|model| limits(&model)).map_or(u32::MAX, |(longest, _)| longest);
+        let more = now.saturating_mul(2).min(longest);
         (more > now).then_some(more)
     }
 }
@@ -99,7 +91,7 @@ impl Layer for Complete {
                 match reply.stop {
                     Stop::MaxTokens if !grown && (!shows || reply.text().is_empty()) => {
                         grown = true;
-                        if let Some(more) = self.more_room(llm, &request) {
+                        if let Some(more) = Self::more_room(llm, &request) {
                             request.max_tokens = Some(more);
                             request.tell_with(|| Event::Continued { stop: reply.stop.as_str().to_owned() });
                             cut = Some(reply);

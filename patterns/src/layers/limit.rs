@@ -28,7 +28,7 @@ const LONGEST_OWN_PAUSE: Duration = Duration::from_secs(8);
 ///
 /// Clones share the bound: one limit round several models bounds them together. Put it inside of
 /// [`Retry`](super::Retry), as in `model.at_most(8).retry(Retry::default())`, so that a call that waits for its next attempt
-/// holds no slot; the other way round it works, too, as long as nothing fails.
+/// holds no slot. The other way round it keeps its slot while it waits.
 #[derive(Clone, Debug)]
 pub struct Limit {
     requests: Option<u64>,

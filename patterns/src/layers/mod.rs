@@ -5,6 +5,7 @@
 //!
 //! | layer | what it does |
 //! |---|---|
+//! | [`Spans`], [`Trace`](crate::trace::Trace) | tell `tracing` and a file what happens; they are put round the others |
 //! | [`Observe`] | tells a listener what happens, with the place in the flow |
 //! | [`Meter`] | adds up usage and cost, of failed and dropped calls too |
 //! | [`Journal`] | writes every reply to a file; a run that was killed makes only the missing calls again |
@@ -60,6 +61,8 @@ mod meter;
 mod observe;
 mod record;
 mod retry;
+#[cfg(feature = "tracing")]
+mod spans;
 mod warm;
 mod window;
 
@@ -72,6 +75,8 @@ pub use meter::{Line, Meter, Report};
 pub use observe::Observe;
 pub use record::Record;
 pub use retry::Retry;
+#[cfg(feature = "tracing")]
+pub use spans::Spans;
 pub use warm::Warm;
 
 /// The layers of a run: what [`standard`] puts round a model.

@@ -13,8 +13,7 @@ use super::Layer;
 use crate::error::Result;
 use crate::event::Event;
 use crate::llm::{Llm, OnText, Request};
-use crate::message::Block;
-use crate::price::Prices;
+use crate::providers::limits;
 use crate::reply::Reply;
 
 /// How long a cached prompt lives after its last use.
@@ -23,14 +22,14 @@ const LIFE: Duration = Duration::from_secs(5 * 60);
 /// Lets one of several calls with the same beginning go first, and the others follow as soon as its reply has begun: then
 /// they read from the prompt cache what each would otherwise pay to write.
 ///
-/// The same beginning is the same model, system prompt, tools and messages up to the last block; where that is too short for
-/// the cache, all of it, as for the voters of a vote. Nothing waits longer than until the first reply has begun, has failed
-/// or was dropped, nor for a model whose shortest cacheable prompt is not known. The first call is streamed.
+/// The same beginning is what the provider marks for the cache: up to the caller's own mark (`cache_control`), if there is one;
+/// otherwise the system prompt and the tools; where these are too short for the cache, the whole prompt, as for the voters of a
+/// vote. Nothing waits longer than until the first reply has begun, has failed or was dropped, nor for a model that is not
+/// known to have a prompt cache. The first call is streamed.
 ///
-/// It helps only with a provider that marks its prompts for the cache. Clones share what is known to be cached.
-#[derive(Clone, Debug)]
+/// Clones share what is known to be cached.
+#[derive(Clone, Debug, Default)]
 pub struct Warm {
-    prices: Arc<Prices>,
     prefixes: Arc<Mutex<HashMap<u64, Prefix>>>,
 }
 
@@ -46,46 +45,38 @@ enum Turn {
     After(watch::Receiver<bool>),
 }
 
-impl Default for Warm {
-    /// With the built-in table of models.
-    fn default() -> Self {
-        Self::new(Prices::builtin())
-    }
-}
-
 impl Warm {
-    /// With the shortest cacheable prompts of these models.
-    pub fn new(prices: Arc<Prices>) -> Self {
-        Self { prices, prefixes: Arc::default() }
-    }
-
     fn prefixes(&self) -> MutexGuard<'_, HashMap<u64, Prefix>> {
         self.prefixes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What names the beginning of the request in the cache; `None` when it is not cached.
-    fn key(&self, llm: &dyn Llm, request: &Request) -> Option<u64> {
+    fn key(llm: &dyn Llm, request: &Request) -> Option<u64> {
         let model = llm.model(request)?;
-        let shortest = self.prices.get(&model)?.min_cacheable?;
-        let blocks: Vec<&Block> = request.messages.iter().flat_map(|message| &message.content).collect();
-        let tools = if request.tools.is_empty() {
-            String::new()
-        } else {
-            serde_json::to_string(&request.tools).ok()?
+        let (_, shortest) = limits(&model)?;
+        let long = |bytes: usize| bytes / 4 >= shortest as usize; // four bytes a token, as the provider counts
+        let blocks: Vec<&str> = request
+            .messages
+            .iter()
+            .flat_map(|message| &message.content)
+            .map(|block| block.raw().get())
+            .collect();
+        let tools = match request.tools.as_slice() {
+            [] => String::new(),
+            tools => serde_json::to_string(tools).ok()?,
         };
-        let (last, shared) = blocks.split_last()?;
-        let bytes = |blocks: &[&Block]| blocks.iter().map(|block| block.raw().get().len()).sum::<usize>();
-        let begin = request.system.len() + tools.len() + bytes(shared);
-        let long = |bytes: usize| bytes as u64 / 4 >= shortest; // four bytes a token: rather not wait in vain
-        let whole = !long(begin);
-        if whole && !long(begin + bytes(&[last])) {
+        let begin = request.system.len() + tools.len();
+        let marked = blocks.iter().rposition(|block| block.contains("\"cache_control\""));
+        let shared = match marked {
+            Some(last) => &blocks[..=last],
+            None if long(begin) && !request.extra.contains_key("cache_control") => &[],
+            None => &blocks[..],
+        };
+        if !long(begin + shared.iter().map(|block| block.len()).sum::<usize>()) {
             return None;
         }
         let mut hasher = DefaultHasher::new();
-        (model, &request.system, tools, whole).hash(&mut hasher);
-        for block in if whole { &blocks } else { shared } {
-            block.raw().get().hash(&mut hasher);
-        }
+        (model, &request.system, tools, shared).hash(&mut hasher);
         Some(hasher.finish())
     }
 
@@ -136,7 +127,7 @@ impl Warm {
 
 impl Layer for Warm {
     fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
-        let Some(key) = self.key(llm, &request) else { return llm.call(request) };
+        let Some(key) = Self::key(llm, &request) else { return llm.call(request) };
         async move {
             loop {
                 match self.turn(key) {

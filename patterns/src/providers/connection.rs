@@ -193,11 +193,12 @@ impl Connection {
     /// # Errors
     /// [`Config`](crate::ErrorKind::Config) when the weights cannot be had, with the ways to provide them.
     pub async fn prepare(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<()> {
-        match &self.0.own {
-            #[cfg(feature = "embedded")]
-            Provider::Embedded(embedded) => embedded.prepare(progress).await,
-            _ => Ok(drop(progress)),
+        #[cfg(feature = "embedded")]
+        if let Provider::Embedded(embedded) = &self.0.own {
+            return embedded.prepare(progress).await;
         }
+        drop(progress);
+        Ok(())
     }
 
     /// Who answers a request for `model`.

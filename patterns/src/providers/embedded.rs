@@ -15,7 +15,7 @@ use crate::message::{Block, Role};
 use crate::reply::{Choice, Reply, Stop, Usage};
 
 /// The longest reply when the request does not say, in tokens.
-const MAX_TOKENS: u32 = 1_024;
+const MAX_TOKENS: u32 = 512;
 /// How freely it writes when several samples are wanted of one request and the request does not say.
 const TEMPERATURE: f32 = 0.7;
 /// Without a system prompt the model's template puts in one of its own, with which it answers much worse.
@@ -169,6 +169,7 @@ async fn generate(engine: &Engine, messages: &[engine::Message], request: &Reque
     Ok(Reply { content: vec![Block::text(&generated.text)], stop, usage, ..Reply::default() })
 }
 
+#[allow(clippy::needless_pass_by_value)] // as `map_err` hands it over
 fn error(error: engine::Error) -> Error {
     let kind = match error.kind() {
         engine::ErrorKind::MissingWeights | engine::ErrorKind::BadFile => ErrorKind::Config,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::kind_of_status;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, excerpt};
 
 /// The kind of error that a type of the Messages API stands for, where there is no status: in a stream.
 fn kind_of_type(kind: &str) -> ErrorKind {
@@ -27,6 +27,8 @@ pub(crate) struct Failure {
     pub(crate) kind: Option<String>,
     /// The stable name, if there is one: `enforced_spend_limit_reached`.
     pub(crate) code: Option<String>,
+    /// The status that the error itself names, where there is no other: `404`.
+    pub(crate) status: Option<u16>,
     pub(crate) message: Option<String>,
     pub(crate) request_id: Option<String>,
 }
@@ -43,15 +45,12 @@ impl Failure {
             request_id: Option<String>,
         }
         let Ok(wire) = serde_json::from_slice::<Wire>(body) else { return Self::default() };
-        let text = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        };
+        let text = |value: &Value| value.as_str().map(str::to_owned);
         let error = wire.error.unwrap_or(Value::Null);
         Self {
             kind: text(&error["type"]),
             code: text(&error["details"]["error_code"]).or_else(|| text(&error["code"])),
+            status: error["code"].as_u64().and_then(|code| u16::try_from(code).ok()),
             message: text(&error["message"])
                 .or_else(|| text(&error))
                 .or_else(|| wire.message.as_ref().and_then(text))
@@ -64,7 +63,7 @@ impl Failure {
     pub(crate) fn into_error(self, status: Option<u16>, wanted: &str) -> Error {
         let kind = self.error_kind(status);
         let message = match (&self.message, status) {
-            (Some(message), _) => message.clone(),
+            (Some(message), _) => excerpt(message, 500),
             (None, Some(status)) => format!("{wanted} answered HTTP {status} and does not say why"),
             (None, None) => format!("{wanted} broke off and does not say why"),
         };
@@ -107,7 +106,10 @@ impl Failure {
             return ErrorKind::Authentication;
         }
         match status {
-            None | Some(200) => kind_of_type(self.kind.as_deref().unwrap_or_default()),
+            None => match self.status {
+                Some(status @ 400..600) => kind_of_status(status),
+                _ => kind_of_type(self.kind.as_deref().unwrap_or_default()),
+            },
             // some gateways wrap an overload in another status
             Some(500..) if self.kind.as_deref() == Some("overloaded_error") => ErrorKind::Overloaded,
             Some(status) => kind_of_status(status),

@@ -270,7 +270,7 @@ impl Answer<'_> {
         Error::new(ErrorKind::Protocol, message).with_status(status.as_u16())
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.response.headers().get(name)?.to_str().ok()
     }
 }
@@ -290,7 +290,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     (!wait.is_zero()).then_some(wait)
 }
 
-/// TLS with the certificates of the operating system, and none of its work for a plain connection.
 /// A client that follows no redirect: a key never goes to another address than the one that was named.
 pub(crate) fn client(https: bool) -> Result<Client> {
     Client::builder()
@@ -301,7 +300,8 @@ pub(crate) fn client(https: bool) -> Result<Client> {
         .map_err(|error| unusable_tls(&error))
 }
 
-fn tls(needed: bool) -> Result<rustls::ClientConfig> {
+/// TLS with the certificates of the operating system, and none of its work for a plain connection.
+pub(crate) fn tls(needed: bool) -> Result<rustls::ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

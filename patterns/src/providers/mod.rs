@@ -29,6 +29,7 @@ pub mod openai;
 #[cfg(feature = "http")]
 mod receive;
 mod script;
+#[cfg(feature = "http")]
 mod secret;
 mod spec;
 #[cfg(feature = "http")]
@@ -44,14 +45,27 @@ pub use env::Env;
 pub use http::Timeouts;
 #[cfg(feature = "mcp")]
 pub(crate) use http::client as http_client;
+#[cfg(feature = "otel")]
+pub(crate) use http::tls;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
 pub use script::Script;
+#[cfg(feature = "http")]
 pub use secret::Secret;
 
 use crate::error::ErrorKind;
 #[cfg(feature = "http")]
 use crate::error::{Error, Result};
+
+/// The longest reply and the shortest cacheable prompt, in tokens, of a model named `provider:model`, if they are known.
+pub(crate) fn limits(model: &str) -> Option<(u32, u32)> {
+    #[cfg(feature = "http")]
+    let known = anthropic::Model::known(model.strip_prefix("anthropic:")?)
+        .map(|model| (model.max_output, model.min_cacheable));
+    #[cfg(not(feature = "http"))]
+    let known = model.strip_prefix("anthropic:").and(None);
+    known
+}
 
 /// The kind of error that an HTTP status stands for.
 fn kind_of_status(status: u16) -> ErrorKind {

@@ -31,6 +31,7 @@ use crate::reply::{Choice, Reply, Stop, Usage};
 /// | `error` | or an error: `{"kind": "overloaded", "status": 529, "message": "…", "retry_after": 1.5}`, of which kind or status must be there |
 /// | `usage` | what it used: `{"input_tokens": 12, "output_tokens": 3}` |
 /// | `delay` | milliseconds before the answer |
+/// | `pace` | milliseconds after each word, when somebody hears the text as it is written |
 /// | `repeat` | whether the line can be used again |
 ///
 /// Empty lines, and lines that begin with `#`, are skipped. Where [one of a set of labels](Expect::OneOf) is wanted, a
@@ -74,6 +75,8 @@ struct Line {
     usage: Usage,
     #[serde(default)]
     delay: u64,
+    #[serde(default)]
+    pace: u64,
     #[serde(default)]
     repeat: bool,
 }
@@ -205,7 +208,12 @@ impl Script {
             reply.choice = Some(Choice { label, reasoning: None, probabilities: Vec::new() });
         }
         if let Some(on_text) = &request.on_text {
-            reply.text().split_inclusive(' ').for_each(|piece| on_text.hear(piece));
+            for piece in reply.text().split_inclusive(' ') {
+                on_text.hear(piece);
+                if line.pace > 0 {
+                    tokio::time::sleep(Duration::from_millis(line.pace)).await;
+                }
+            }
         }
         Ok(reply)
     }

@@ -185,6 +185,7 @@ impl Shape {
         }
         for Placed { shape, x, y } in &graph.nodes {
             let left = x.saturating_sub(WIDTH / 2);
+            let about = if shape.title.is_empty() { shape.notes.join(", ") } else { shape.title.clone() };
             let _ = writeln!(
                 out,
                 "<g><title>{}</title><rect class=\"{}\" x=\"{left}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"8\"/>\
@@ -195,7 +196,7 @@ impl Shape {
                 y + 19,
                 xml_text(&shape.pattern),
                 y + 36,
-                xml_text(&excerpt(&shape.title, 30)),
+                xml_text(&excerpt(&about, 30)),
                 y + 53,
                 shape.calls
             );

@@ -55,8 +55,8 @@ impl Run {
         let gaps: Duration = legs.iter().map(|leg| leg.gap).sum();
         let _ = writeln!(
             out,
-            "critical path: {} calls, work {}, waiting {}, between calls {}",
-            legs.len(),
+            "critical path: {}, work {}, waiting {}, between calls {}",
+            number(legs.len()),
             short(on(Call::worked)),
             short(on(Call::waited)),
             short(gaps)
@@ -68,14 +68,14 @@ impl Run {
         }
         let _ = writeln!(out, "\ncost: {}", cost(&total));
         if self.saved() > 0 {
-            let _ = write!(out, "saved by stopping early: {} calls", self.saved());
+            let _ = write!(out, "saved by stopping early: {}", number(self.saved()));
             if let Some(each) = self.cost_of_a_ballot() {
                 let _ = write!(out, ", about {}", Usd::new(each * count(self.saved())));
             }
             out.push('\n');
         }
         if total.replayed > 0 {
-            let _ = writeln!(out, "from the journal: {} calls", total.replayed);
+            let _ = writeln!(out, "from the journal: {}", number(total.replayed));
         }
         if self.unread > 0 {
             let _ = writeln!(out, "{} lines of the trace could not be read", self.unread);
@@ -90,7 +90,8 @@ impl Run {
         let costs: Option<Vec<Usd>> = ballots.map(|call| call.cost).collect();
         let costs = costs.filter(|costs| !costs.is_empty())?;
         let n = count(costs.len());
-        Some(costs.into_iter().sum::<Usd>().dollars() / n)
+        let mean = costs.into_iter().sum::<Usd>().dollars() / n;
+        (mean > 0.0).then_some(mean)
     }
 }
 
@@ -274,8 +275,13 @@ pub(super) fn short(time: Duration) -> String {
     }
 }
 
+pub(super) fn number(calls: impl TryInto<u64>) -> String {
+    let calls = calls.try_into().unwrap_or(u64::MAX);
+    format!("{calls} {}", if calls == 1 { "call" } else { "calls" })
+}
+
 pub(super) fn calls(sum: &Sum) -> String {
-    let mut text = format!("{} {}", sum.calls, if sum.calls == 1 { "call" } else { "calls" });
+    let mut text = number(sum.calls);
     let parts = [
         (sum.failed, "failed"),
         (sum.cancelled, "cancelled"),

@@ -291,6 +291,7 @@ impl Run {
 
     fn note(&mut self, at: Duration, path: Path, event: Event) {
         match &event {
+            _ if !path.is_root() => {} // a run inside of this one
             Event::RunStarted { pattern, .. } => self.pattern = Some(pattern.clone()),
             Event::RunEnded { outcome, error, .. } => {
                 self.outcome = Some(outcome.clone());

@@ -60,17 +60,6 @@ struct Writer {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Serialize)]
-struct Line<'a, E: Serialize> {
-    t: f64,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    path: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    call: Option<u64>,
-    #[serde(flatten)]
-    event: E,
-}
-
 impl Trace {
     /// Writes to this file. What was in it is lost. On Unix only its owner may read it.
     ///
@@ -135,7 +124,7 @@ impl Trace {
             started: seconds(started.saturating_sub(self.start.elapsed())),
             content: self.content,
         };
-        put(&mut lines.bytes, &header);
+        put(&mut lines.bytes, |bytes| serde_json::to_writer(bytes, &header));
     }
 
     fn write(&self, call: Option<u64>, path: &Path, event: impl Serialize) {
@@ -147,7 +136,22 @@ impl Trace {
         self.begin(&mut lines);
         // taken under the lock, so that the lines are in order
         let t = seconds(self.start.elapsed());
-        put(&mut lines.bytes, &Line { t, path: path.as_str(), call, event });
+        put(&mut lines.bytes, |bytes| {
+            bytes.extend_from_slice(b"{\"t\":");
+            serde_json::to_writer(&mut *bytes, &t)?;
+            if !path.is_root() {
+                bytes.extend_from_slice(b",\"path\":");
+                serde_json::to_writer(&mut *bytes, path.as_str())?;
+            }
+            if let Some(call) = call {
+                bytes.extend_from_slice(b",\"call\":");
+                serde_json::to_writer(&mut *bytes, &call)?;
+            }
+            let event_at = bytes.len();
+            serde_json::to_writer(&mut *bytes, &event)?;
+            bytes[event_at] = b','; // an object of its own until here
+            Ok(())
+        });
         drop(lines);
         if idle {
             self.pipe.changed.notify_one();
@@ -169,9 +173,9 @@ fn seconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
 }
 
-fn put(bytes: &mut Vec<u8>, line: &impl Serialize) {
+fn put(bytes: &mut Vec<u8>, line: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
     let before = bytes.len();
-    match serde_json::to_writer(&mut *bytes, line) {
+    match line(bytes) {
         Ok(()) => bytes.push(b'\n'),
         Err(_) => bytes.truncate(before), // no event fails to serialise
     }

@@ -60,7 +60,7 @@ async fn every_stop_reason_has_its_own_action_and_only_tool_use_runs_tools() {
         assert_eq!(done.messages[1].content, sent_back, "{row}");
         match (&done.why, end) {
             (AgentEnd::Answered, None) => {
-                assert_eq!(done.text, if model_calls == 2 { "done" } else { "so far" }, "{row}")
+                assert_eq!(done.text, if model_calls == 2 { "done" } else { "so far" }, "{row}");
             }
             (AgentEnd::Failed { kind, .. }, Some(end)) => assert_eq!(*kind, end, "{row}"),
             (why, _) => panic!("{row}: {why:?}"),

@@ -1,4 +1,5 @@
 //! The agent loop, to the letter of the Messages API.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 #[path = "../common/mod.rs"]
 mod common;

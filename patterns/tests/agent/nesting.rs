@@ -43,7 +43,8 @@ async fn a_subagent_gets_its_task_alone_and_gives_back_a_bounded_text() {
         agent("Lead.").with(Tool::flow("research", "Finds out about one subject.", agent("Research.")));
     let done = lead.run(&model, "Compare bees and ants.").await.unwrap();
     assert_eq!(model.sent("turn 1/call 2 research/turn 1"), "Research.\nants");
-    let results: Vec<_> = done.messages[2].content.iter().filter_map(|b| b.as_tool_result()).collect();
+    let results: Vec<_> =
+        done.messages[2].content.iter().filter_map(patterns::Block::as_tool_result).collect();
     assert_eq!(results[0].text.lines().next().map(str::len), Some(4_000));
     assert!(results[0].text.ends_with("[cut: the first 4000 of 9000 characters. Give a smaller task.]"));
     assert_eq!(results[1].text, "ants dig");

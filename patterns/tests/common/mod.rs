@@ -1,5 +1,5 @@
 //! A scripted model for the tests of the patterns: it answers by the path of the call and remembers what it was asked.
-#![allow(dead_code)] // each test binary uses a part
+#![allow(dead_code, clippy::unwrap_used)] // each test binary uses a part, and a test may panic
 
 use std::sync::Mutex;
 

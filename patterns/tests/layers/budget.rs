@@ -125,7 +125,7 @@ fn prices(input: f64, output: f64) -> Arc<Prices> {
         "[models.\"any:model\"]\ninput = {input}\noutput = {output}\ncache_write_1h = {}",
         2.0 * input
     );
-    Arc::new(Prices::clone(&Prices::builtin()).with_toml(&text).unwrap())
+    Arc::new(Prices::builtin().with_toml(&text).unwrap())
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 use patterns::layers::{Chaos, Options, Record, standard};
-use patterns::{Choice, ErrorKind, Flow, Llm, Reply, Request, Stop};
+use patterns::providers::Script;
+use patterns::{Choice, ErrorKind, Flow, Llm, Reply, Request, Stop, vote};
 use tokio::time::Instant;
 
 use crate::fake::{Fake, load, status, stopped, text, too_many};
@@ -91,6 +92,24 @@ fn a_text_that_makes_no_sense_is_refused_with_what_would() {
     }
     chaos("");
     chaos("slow:300ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_run_can_be_played_again_without_the_model() {
+    let flow = "Say it nicer: {input}".then(vote(3, "Is it nice?").among(["yes", "no"]));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("script.jsonl");
+    let fake = Fake::new(|n, request| match request.path.as_str() {
+        "step 1" if n == 0 => Err(status(529)).into(),
+        "step 1" => Ok(text("dear")).into(),
+        _ => Ok(text(if n % 2 == 0 { "<label>yes</label>" } else { "<label>no</label>" })).into(),
+    });
+    let options = Options { record: Some(Record::create(&file).unwrap()), ..Options::default() };
+    let first = flow.run(&standard(fake, options), "hey").await.unwrap();
+    let script = Script::read(&file).unwrap();
+    let again = flow.run(&standard(script.clone(), Options::default()), "hey").await.unwrap();
+    assert_eq!((again.winner, again.counts), (first.winner, first.counts));
+    assert_eq!(script.unused(), Vec::<String>::new());
 }
 
 #[tokio::test]

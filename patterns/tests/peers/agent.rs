@@ -26,7 +26,7 @@ async fn two_calls_of_one_turn_are_answered_together() {
         assert_eq!((&done.why, done.turns), (&AgentEnd::Answered, 2));
         assert_eq!(done.text, "Bees in the hive, nothing known of the moon.");
         let results: Vec<_> =
-            done.messages[2].content.iter().filter_map(|block| block.as_tool_result()).collect();
+            done.messages[2].content.iter().filter_map(patterns::Block::as_tool_result).collect();
         assert_eq!(
             results.iter().map(|r| (r.id, r.is_error)).collect::<Vec<_>>(),
             [("toolu_02A", false), ("toolu_02B", true)]

@@ -1,5 +1,6 @@
 //! The providers against servers that others wrote: aimock answers from fixtures, llmock breaks things and judges how a
 //! client takes it. `run.sh` beside this file installs and starts them.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(feature = "http")]
 
 mod agent;
@@ -31,5 +32,5 @@ fn both(claude_url: String, openai_url: String) -> [Connection; 2] {
 }
 
 fn streamed(request: Request) -> Request {
-    Request { on_text: Some(OnText::new(|_| {})), ..request }
+    Request { on_text: Some(OnText::unseen()), ..request }
 }

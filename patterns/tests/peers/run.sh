@@ -41,10 +41,11 @@ start() {
 
 aimock=$(port)
 start aimock "$aimock" "$cache/node_modules/.bin/llmock" -p "$aimock" -f "$here/fixtures.json" --strict --log-level warn
+# a pause between chunks, so that it is seen who hangs up on a broken one
 llmock=$(port)
-start llmock "$llmock" "$cache/venv/bin/llmock" serve -p "$llmock" --log-level warning
+start llmock "$llmock" "$cache/venv/bin/llmock" serve -p "$llmock" --log-level warning --stream-chunk-delay-ms 20
 chaos=$(port)
-start chaos "$chaos" "$cache/venv/bin/llmock" serve -p "$chaos" --log-level warning \
+start chaos "$chaos" "$cache/venv/bin/llmock" serve -p "$chaos" --log-level warning --response-style echo --stream-chunk-delay-ms 20 \
     --error-rate 429=0.15 --error-rate 529=0.15 --error-rate 500=0.1 \
     --stream-fault truncate=0.2 --stream-fault malformed=0.1 --stream-fault disconnect=0.1
 

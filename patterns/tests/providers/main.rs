@@ -1,4 +1,5 @@
 //! The providers against a server of our own that can do everything wrong.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(feature = "http")]
 
 mod agent;
@@ -10,3 +11,4 @@ mod openai;
 mod secrets;
 mod server;
 mod streams;
+mod told;

@@ -221,3 +221,23 @@ impl Serialize for Messages<'_> {
         turns.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temperature_goes_only_where_it_is_taken() {
+        let sent = |model: &str, version: &str| {
+            let request = Request { temperature: Some(0.5), ..Request::new("x") };
+            let body = Body::new(&request, model, version).and_then(|body| body.to_json()).unwrap();
+            serde_json::from_slice::<serde_json::Value>(&body).unwrap().get("temperature").cloned()
+        };
+        assert_eq!(sent("claude-sonnet-4-6", "2026-10-21"), None);
+        assert_eq!(sent("claude-sonnet-4-6", "2023-06-01"), Some(json!(0.5)));
+        assert_eq!(sent("claude-opus-5-5", "2023-06-01"), None);
+        assert_eq!(sent("claude-from-the-future", "2023-06-01"), None);
+        // another model behind the same API
+        assert_eq!(sent("llama3.2:3b", "2026-10-21"), Some(json!(0.5)));
+    }
+}

@@ -2,6 +2,7 @@
 
 mod body;
 mod models;
+mod quota;
 mod reply;
 mod stream;
 
@@ -173,7 +174,8 @@ impl Anthropic {
         let body = Body::new(request, model, &self.version)?;
         let betas = request.extra.get("betas").map(betas).transpose()?;
         let answer = self.endpoint.post(body.to_json()?, body.stream, betas.as_deref()).await?;
-        let mut reply = receive(answer, request, Assembly::new(request.on_text.as_ref()), read).await?;
+        quota::tell(&answer, request);
+        let mut reply = receive(answer, request, Assembly::new(request), read).await?;
         reply.model = answered_by("anthropic", &reply.model, model);
         Ok(reply)
     }

@@ -7,16 +7,16 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::reply::{self, StopDetails, WireUsage};
 use crate::error::{Error, Result};
-use crate::llm::OnText;
+use crate::event::Event as Told;
+use crate::llm::Request;
 use crate::message::Block;
 use crate::providers::http::Answer;
 use crate::providers::receive;
 use crate::reply::{Reply, Stop};
 
 /// The reply so far.
-#[derive(Default)]
 pub(super) struct Assembly<'r> {
-    on_text: Option<&'r OnText>,
+    request: &'r Request,
     id: Option<String>,
     model: Option<String>,
     blocks: Vec<Building>,
@@ -68,8 +68,17 @@ struct End {
 }
 
 impl<'r> Assembly<'r> {
-    pub(super) fn new(on_text: Option<&'r OnText>) -> Self {
-        Self { on_text, ..Self::default() }
+    pub(super) fn new(request: &'r Request) -> Self {
+        Self {
+            request,
+            id: None,
+            model: None,
+            blocks: Vec::new(),
+            text: String::new(),
+            usage: WireUsage::default(),
+            stop: None,
+            ended: false,
+        }
     }
 }
 
@@ -85,6 +94,7 @@ impl receive::Assembly for Assembly<'_> {
                     let start: Start = serde_json::from_str(message.get()).map_err(broken)?;
                     (self.id, self.model) = (start.id, start.model);
                     self.usage = start.usage.unwrap_or_default();
+                    self.request.tell_with(|| Told::Used { usage: self.usage.clone().into() });
                 }
             }
             "content_block_start" => {
@@ -103,7 +113,7 @@ impl receive::Assembly for Assembly<'_> {
                 let delta: Delta<'_> = serde_json::from_str(raw.get()).map_err(broken)?;
                 if let Some(piece) = building.take(delta, raw).map_err(broken)? {
                     self.text.push_str(&piece);
-                    if let Some(on_text) = self.on_text {
+                    if let Some(on_text) = &self.request.on_text {
                         on_text.hear(&piece);
                     }
                 }

@@ -18,7 +18,7 @@ pub(super) struct Assembly<'r> {
     parts: Parts,
     /// The numbers of the tool calls, where they came.
     indices: Vec<u64>,
-    usage: Usage,
+    usage: Option<Usage>,
     finished: bool,
     ended: bool,
 }
@@ -96,7 +96,7 @@ impl receive::Assembly for Assembly<'_> {
         self.id = self.id.take().or(chunk.id);
         self.model = self.model.take().or(chunk.model);
         if let Some(usage) = chunk.usage {
-            self.usage = usage.into();
+            self.usage = Some(usage.into());
         }
         let Some(choice) = chunk.choices.into_iter().next() else { return Ok(()) };
         if let Some(delta) = choice.delta {
@@ -122,18 +122,23 @@ impl receive::Assembly for Assembly<'_> {
         self.ended
     }
 
-    /// The mark of the end may be missing; only a finish reason makes it a reply.
+    /// A finish reason makes it a reply. The mark of the end may be missing, unless the usage is missing too, which was
+    /// asked for and comes last: then the stream was cut in between.
     fn finish(&mut self, answer: &Answer<'_>) -> Result<Reply> {
-        if !self.finished {
-            let error = answer.malformed("a stream that ends without a finish reason", &[]);
-            return Err(error.with_transient(true));
+        let cut = match (self.finished, self.ended || self.usage.is_some()) {
+            (false, _) => Some("a stream that ends without a finish reason"),
+            (true, false) => Some("a stream that ends without its usage and `[DONE]`"),
+            (true, true) => None,
+        };
+        if let Some(what) = cut {
+            return Err(answer.malformed(what, &[]).with_transient(true));
         }
         let parts = std::mem::take(&mut self.parts);
         let (content, stop) = parts.finish().map_err(|what| answer.malformed(what, &[]))?;
         Ok(Reply {
             content,
             stop,
-            usage: self.usage,
+            usage: self.usage.unwrap_or_default(),
             model: self.model.take().unwrap_or_default(),
             id: self.id.take(),
             choice: None,
@@ -141,6 +146,6 @@ impl receive::Assembly for Assembly<'_> {
     }
 
     fn describe(self, error: Error) -> Error {
-        error.with_partial(self.parts.text).with_usage(self.usage)
+        error.with_partial(self.parts.text).with_usage(self.usage.unwrap_or_default())
     }
 }

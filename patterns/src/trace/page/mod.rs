@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::gantt::{calls, cost, count, short};
+use super::gantt::{calls, cost, count, number, short};
 use super::run::{Node, Run};
 use crate::answer::fill_all;
 use crate::draw::xml_text;
@@ -168,7 +168,7 @@ impl Run {
         let path: Duration = self.critical_path().iter().map(|leg| self.calls[leg.call].length()).sum();
         fact("Critical path", &short(path));
         if self.saved() > 0 {
-            let mut saved = format!("{} calls", self.saved());
+            let mut saved = number(self.saved());
             if let Some(each) = self.cost_of_a_ballot() {
                 let _ = write!(saved, ", about {}", Usd::new(each * count(self.saved())));
             }

@@ -157,7 +157,7 @@ function bars(bar, row) {
     if (at < call.t[1] || !call.w.length) html += piece(at, call.t[1], name);
     if (call.f !== undefined && call.f >= from && call.f <= to) html += `<i class="first" style="left:${((call.f - from) / wide * 100).toFixed(3)}%"></i>`;
   } else if (place.count) {
-    html = piece(place.from, place.to, `work${place.key ? " key" : ""}${place.bad === place.count ? " bad" : ""}`);
+    html = piece(place.from, place.to, `work span${place.key ? " key" : ""}${place.bad === place.count ? " bad" : ""}`);
   }
   bar.innerHTML = html; // numbers and class names of this script alone
 }
@@ -166,7 +166,7 @@ function ticks() {
   const unit = 10 ** Math.floor(Math.log10(rough)), step = Math.max(1, [1, 2, 5, 10].map((n) => n * unit).find((n) => n >= rough));
   const line = $("ticks");
   line.replaceChildren();
-  for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+  for (let at = Math.ceil(from / step) * step; at <= from + wide * 0.93; at += step) {
     const tick = document.createElement("b");
     tick.style.left = (at - from) / wide * 100 + "%";
     tick.textContent = at === 0 ? "0" : time(at);
