@@ -198,7 +198,7 @@ impl<'f> Agent<'f> {
     }
 
     /// Adds a tool that the service runs itself, as the provider's API writes it:
-    /// `json!({"type": "web_search_20260318", "name": "web_search"})`.
+    /// `&json!({"type": "web_search_20260318", "name": "web_search"})`.
     pub fn with_server_tool(mut self, tool: &Value) -> Self {
         self.server_tools.extend(to_raw_value(tool));
         self
