@@ -219,16 +219,10 @@ fn remark(ended: &Ended) -> Option<String> {
             Some(line)
         }
         "vote" => {
-            let counts = outcome["counts"]
-                .as_array()?
-                .iter()
-                .map(|pair| format!("{} {}", pair[0].as_str().unwrap_or("?"), pair[1]));
-            Some(format!(
-                "{}; asked {}, saved {}",
-                counts.collect::<Vec<_>>().join(", "),
-                outcome["asked"],
-                outcome["saved"]
-            ))
+            let counts = outcome["counts"].as_array()?.iter();
+            let counts: Option<Vec<_>> =
+                counts.map(|of| Some(format!("{} {}", of["label"].as_str()?, of["votes"]))).collect();
+            Some(format!("{}; asked {}, saved {}", counts?.join(", "), outcome["asked"], outcome["saved"]))
         }
         "refine" => Some(format!(
             "{} after {} drafts",

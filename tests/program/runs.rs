@@ -94,6 +94,7 @@ fn a_vote_stops_when_it_is_decided() {
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, json["text"].as_str()), (0, Some("yes")));
     assert_eq!((json["outcome"]["asked"].as_u64(), json["outcome"]["saved"].as_u64()), (Some(3), Some(2)));
+    assert!(run.stderr.contains("yes 3, no 0; asked 3, saved 2"), "{}", run.stderr);
 }
 
 #[test]
