@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use patterns::layers::{self, Limit, Meter, Observe};
-use patterns::trace::{Trace, told};
+use patterns::layers::{Journal, Observe};
+use patterns::trace::told;
 use patterns::{
     Agent, AgentEnd, Error, ErrorKind, Event, Flow, Llm, Mcp, Path, Repository, Request, Result, agent,
 };
@@ -15,6 +15,7 @@ use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
 use crate::terminal::{ask, complain, one_line, print, say, warn, whisper};
+use crate::watch::Watch;
 
 const SYSTEM: &str = "You answer questions about the files of one folder, which you can read and not change. Look before you \
     answer: search for the names in question, then read the lines that matter. Cite every claim as path:line with the \
@@ -35,33 +36,23 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     }
     let question = args.question.as_deref().unwrap_or_default();
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
-    let trace = how.trace.as_ref().map(Trace::create).transpose()?;
-    let trace = trace.map(|trace| trace.content(how.trace_content));
-    let meter = Meter::default();
+    let watch = Watch::start(how, &progress)?;
+    let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
     let tell = !how.quiet && how.progress != Show::Plain;
-    let llm = layers::standard(
-        connection,
-        layers::Options {
-            observe: tell.then(|| Observe::new(listen(progress.clone()))),
-            meter: meter.clone(),
-            limit: Some(Limit::at_most(how.at_once as usize)),
-            ..layers::Options::default()
-        },
-    );
-    let llm = llm.layer(progress.clone()).layer(trace.clone());
+    let observe = Observe::new(listen(progress.clone(), tell));
+    let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
+    let llm = watch.round(llm);
 
     let started = Instant::now();
     progress.start(shape.calls());
     let result = tokio::select! {
         result = told(&llm, &shape, agent.run(&llm, question)) => result,
-        _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+        () = hand.stop.at_ctrl_c(&hand.meter, |say| progress.aside(say)) => {
+            Err(Error::new(ErrorKind::Cancelled, "interrupted"))
+        }
     };
     progress.end();
-    if let Some(trace) = trace
-        && let Err(error) = trace.finish()
-    {
-        complain(&error.to_string());
-    }
+    watch.finish();
 
     let done = result?;
     let seconds = started.elapsed().as_secs_f64();
@@ -69,7 +60,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     let answered = done.why == AgentEnd::Answered;
     if how.json {
         let model = llm.model(&Request::default()).unwrap_or_default();
-        let total = meter.total();
+        let total = hand.meter.total();
         print(&format!(
             "{:#}",
             json!({ "agent": done, "model": model, "meter": total, "seconds": seconds })
@@ -83,6 +74,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
         say(&format!("not run: {}: {}", denied.call, denied.reason));
     }
     let exit = match &done.why {
+        _ if hand.stop.is_thrown() => Exit::Interrupted,
         AgentEnd::Answered if accepted => Exit::Done,
         AgentEnd::Answered => {
             warn(done.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str()));
@@ -102,7 +94,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
         _ => Exit::Failed,
     };
     if !how.quiet {
-        whisper(&format!("{}, {seconds:.1} s", meter.total()));
+        whisper(&format!("{}, {seconds:.1} s", hand.meter.total()));
     }
     Ok(exit)
 }
@@ -137,9 +129,9 @@ async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>
 }
 
 /// One line a turn, before its tools run.
-fn listen(progress: Progress) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+fn listen(progress: Progress, tell: bool) -> impl Fn(&Path, Event) + Send + Sync + 'static {
     move |_, event| {
-        if let Event::Turn { .. } = event {
+        if tell && matches!(event, Event::Turn { .. }) {
             progress.aside(|| say(&one_line(&event.to_string())));
         }
     }

@@ -90,6 +90,33 @@ fn a_judge_holds_the_answer_against_the_cited_lines() {
 }
 
 #[test]
+fn the_budget_keeps_what_was_done_and_has_its_exit_code() {
+    let (folder, model) = planted(&[SEARCH, READ, ANSWER]);
+    let Run { stdout, stderr, code } = agent(folder.path(), &model, &["--max-calls", "2"]);
+    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+    assert!(stderr.contains("turn 2 |") && !stderr.contains("turn 3 |"), "{stderr}");
+    let Run { stdout, code, .. } = agent(folder.path(), &model, &["--max-calls", "2", "--json"]);
+    let whole: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &whole["agent"]["why"]["failed"]["kind"]), (2, &serde_json::json!("over budget")));
+    assert_eq!(
+        whole["agent"]["messages"].as_array().unwrap().len(),
+        5,
+        "two turns and their results are kept"
+    );
+}
+
+#[test]
+fn a_resumed_run_asks_nothing_twice() {
+    let (folder, model) = planted(&[SEARCH, READ, ANSWER]);
+    let journal = folder.path().join("journal").display().to_string();
+    let first = agent(folder.path(), &model, &["--resume", &journal, "--max-calls", "2"]);
+    assert_eq!(first.code, 2, "{}", first.stderr);
+    let (_other, rest) = planted(&[ANSWER]);
+    let Run { stdout, stderr, code } = agent(folder.path(), &rest, &["--resume", &journal]);
+    assert_eq!((code, stdout.as_str()), (0, "The config is loaded in src/config.py:3.\n"), "{stderr}");
+}
+
+#[test]
 fn the_self_test_needs_no_key_and_holds() {
     let Run { stdout, stderr, code } = run(&["agent", "--selftest"]);
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
