@@ -120,7 +120,9 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
             let exit = if hand.stop.is_thrown() { Exit::Interrupted } else { Exit::of(&error) };
             // a cap gives back what there was; what failed shows it beside the result
             match error.partial().filter(|_| !shown) {
-                Some(partial) if matches!(exit, Exit::Capped | Exit::Degraded) => print(partial)?,
+                Some(partial) if matches!(error.kind(), ErrorKind::NotAccepted | ErrorKind::OverBudget) => {
+                    print(partial)?
+                }
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),
                 None => {}
             }
