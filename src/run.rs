@@ -121,7 +121,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
             // a cap gives back what there was; what failed shows it beside the result
             match error.partial().filter(|_| !shown) {
                 Some(partial) if matches!(error.kind(), ErrorKind::NotAccepted | ErrorKind::OverBudget) => {
-                    print(partial)?
+                    print(partial)?;
                 }
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),
                 None => {}
