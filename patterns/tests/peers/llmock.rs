@@ -18,7 +18,8 @@ fn peers(url: &str) -> [Connection; 2] {
 
 /// As a user would call it, with short waits.
 async fn patiently(llm: &Connection, request: Request) -> Result<Reply, Error> {
-    let retry = Retry::times(8).backoff(Duration::from_millis(100), Duration::from_secs(2));
+    // two of three streams of the server that fails at random break: 60 attempts never all do
+    let retry = Retry::times(60).backoff(Duration::from_millis(50), Duration::from_millis(400));
     llm.clone().retry(retry).call(request).await
 }
 
