@@ -34,6 +34,10 @@ static REPOSITORY: LazyLock<Repository> = LazyLock::new(|| {
 });
 
 fuzz_target!(|path: &str| {
+    // a message names the path, so one that holds the secret says nothing
+    if path.contains(SECRET) || path.contains("root:x:") {
+        return;
+    }
     let read = REPOSITORY.read_file(&ReadFile { path: path.to_owned(), ..ReadFile::default() });
     let list = REPOSITORY.list_files(&ListFiles { path: Some(path.to_owned()), glob: None });
     let search = REPOSITORY.search(&Search { pattern: "E-7".to_owned(), path: Some(path.to_owned()), glob: None });
