@@ -39,7 +39,7 @@ impl Chosen {
 /// the envelope only; then it is an [`ErrorKind::Unread`].
 pub(crate) async fn choose(llm: &dyn Llm, mut request: Request, one_of: &OneOf) -> Result<Chosen> {
     let reply = call(llm, request.clone(), one_of).await?;
-    let unread = match read(&reply, one_of)? {
+    let unread = match read(&reply, one_of, &llm.place())? {
         Ok(chosen) => return Ok(chosen),
         Err(unread) => unread,
     };
@@ -54,7 +54,7 @@ pub(crate) async fn choose(llm: &dyn Llm, mut request: Request, one_of: &OneOf) 
     request.path.prepend("again");
     request.expect = Expect::Text;
     let again = llm.call(request).await?;
-    read(&again, one_of)?.map_err(|unread| unreadable(unread, &again, llm))
+    read(&again, one_of, &llm.place())?.map_err(|unread| unreadable(unread, &again, llm))
 }
 
 /// As [`choose`], without asking again: `Ok(Err(unread))` is an answer that cannot be read.
@@ -63,7 +63,7 @@ pub(crate) async fn choose_once(
     request: Request,
     one_of: &OneOf,
 ) -> Result<Result<Chosen, Unread>> {
-    read(&call(llm, request, one_of).await?, one_of)
+    read(&call(llm, request, one_of).await?, one_of, &llm.place())
 }
 
 fn call<'a>(llm: &'a dyn Llm, mut request: Request, one_of: &OneOf) -> BoxFuture<'a, Result<Reply>> {
@@ -71,8 +71,8 @@ fn call<'a>(llm: &'a dyn Llm, mut request: Request, one_of: &OneOf) -> BoxFuture
     llm.call(request)
 }
 
-fn read(reply: &Reply, one_of: &OneOf) -> Result<Result<Chosen, Unread>> {
-    let text = reply.answer()?;
+fn read(reply: &Reply, one_of: &OneOf, place: &Path) -> Result<Result<Chosen, Unread>> {
+    let text = reply.answer().map_err(|error| error.at(place))?;
     if let Some(choice) = &reply.choice
         && let Some(label) = one_of.find(&choice.label)
     {

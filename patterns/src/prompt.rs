@@ -139,7 +139,7 @@ impl Flow for Prompt {
     ) -> BoxFuture<'a, Result<String>> {
         let mut request = self.request.clone();
         request.messages = Request::new(format!("{}\n\n{ending}", render(&self.text, input))).messages;
-        llm.call(request).map(|reply| reply?.into_answer()).boxed()
+        llm.call(request).map(|reply| reply?.into_answer().map_err(|error| error.at(&llm.place()))).boxed()
     }
 
     fn shape(&self) -> Shape {
@@ -171,7 +171,7 @@ impl Flow for str {
         ending: &'a str,
     ) -> BoxFuture<'a, Result<String>> {
         llm.call(Request::new(format!("{}\n\n{ending}", render(self, input))))
-            .map(|reply| reply?.into_answer())
+            .map(|reply| reply?.into_answer().map_err(|error| error.at(&llm.place())))
             .boxed()
     }
 
@@ -218,7 +218,7 @@ fn answer(llm: &dyn Llm, mut request: Request) -> BoxFuture<'_, Result<String>> 
             None => listener,
         });
     }
-    llm.call(request).map(|reply| reply?.into_answer()).boxed()
+    llm.call(request).map(|reply| reply?.into_answer().map_err(|error| error.at(&llm.place()))).boxed()
 }
 
 /// The prompt with its input: at `{input}`, else appended.
