@@ -18,14 +18,14 @@ mod sealed {
 
     /// Proves that the future of an async closure is `Send`, which `AsyncFn` alone cannot say on stable Rust.
     pub trait SendStep<'a> {
-        type Future: Future<Output = Result<String>> + Send + 'a;
+        type Future: Future<Output = Result<String>> + Send;
         fn start(&'a self, llm: &'a dyn Llm, text: &'a str) -> Self::Future;
     }
 
     impl<'a, F, Fut> SendStep<'a> for F
     where
         F: Fn(&'a dyn Llm, &'a str) -> Fut,
-        Fut: Future<Output = Result<String>> + Send + 'a,
+        Fut: Future<Output = Result<String>> + Send,
     {
         type Future = Fut;
         fn start(&'a self, llm: &'a dyn Llm, text: &'a str) -> Fut {
@@ -35,14 +35,14 @@ mod sealed {
 
     /// The same for a closure that is lent a state.
     pub trait SendStepWith<'a, S: 'a> {
-        type Future: Future<Output = Result<String>> + Send + 'a;
+        type Future: Future<Output = Result<String>> + Send;
         fn start(&'a self, state: &'a S, llm: &'a dyn Llm, text: &'a str) -> Self::Future;
     }
 
     impl<'a, S: 'a, F, Fut> SendStepWith<'a, S> for F
     where
         F: Fn(&'a S, &'a dyn Llm, &'a str) -> Fut,
-        Fut: Future<Output = Result<String>> + Send + 'a,
+        Fut: Future<Output = Result<String>> + Send,
     {
         type Future = Fut;
         fn start(&'a self, state: &'a S, llm: &'a dyn Llm, text: &'a str) -> Fut {

@@ -229,3 +229,15 @@ proptest! {
 fn a_request_says_where_it_was_made() {
     assert_eq!(Request::new("x").at("judge").at("draft 1").path.as_str(), "draft 1/judge");
 }
+
+#[tokio::test]
+async fn a_step_borrows_what_stands_around_it() {
+    let greeting = String::from("Dear");
+    let counted = std::sync::Mutex::new(0);
+    let greet = step("greet", async |_, name| {
+        *counted.lock().unwrap() += 1;
+        Ok(format!("{greeting} {name}"))
+    });
+    assert_eq!(greet.run(&Model::by_path(|_| "never asked"), "Ada").await.unwrap(), "Dear Ada");
+    assert_eq!(*counted.lock().unwrap(), 1);
+}
