@@ -352,11 +352,11 @@ impl Layer for Budget {
     fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
         async move {
             let terms = Terms::of(&request);
-            let price = match self.usd {
-                Some(_) => Some(
-                    self.price(llm.model(&request).as_deref()).map_err(|error| error.at(&request.path))?,
-                ),
-                None => llm.model(&request).and_then(|model| self.prices.get(&model)),
+            let model = llm.model(&request);
+            let price = match (self.usd, &model) {
+                (Some(_), _) => Some(self.price(model.as_deref()).map_err(|error| error.at(&request.path))?),
+                (None, Some(model)) => self.prices.get(model),
+                (None, None) => None,
             };
             let free = price.is_some_and(Price::is_free);
             let amount = self.worst(&request, price);
@@ -366,8 +366,10 @@ impl Layer for Budget {
             let result = self.in_time(llm.call(request)).await;
             let used = usage_of(&result, free).map(|usage| {
                 let price = match &result {
-                    Ok(reply) => self.prices.get(&reply.model).or(price),
-                    Err(_) => price,
+                    Ok(reply) if model.as_ref() != Some(&reply.model) => {
+                        self.prices.get(&reply.model).or(price)
+                    }
+                    _ => price,
                 };
                 Amount {
                     usd: price.map_or(Usd::ZERO, |price| price.cost(&usage, terms)),
