@@ -275,7 +275,7 @@ pub(crate) async fn pass<F: Flow + ?Sized>(
             }
             *left -= 1;
             attempt += 1;
-            let input = rework(input, &text, &reason);
+            let input = rework(input, [(&*text, &*reason)]);
             text = step.run_text(&Under::new(llm, format!("attempt {attempt}")), &input).await?;
             continue 'again;
         }
@@ -283,13 +283,18 @@ pub(crate) async fn pass<F: Flow + ?Sized>(
     }
 }
 
-/// The input of a step that is asked again: what it was asked, what it wrote, and why that will not do.
-pub(crate) fn rework(input: &str, text: &str, reason: &str) -> String {
-    format!(
-        "{input}\n\nYour last answer to this was:\n{}\n\nIt cannot be used:\n{}\n\nWrite the whole answer again, better.",
-        wrap("previous", text),
-        wrap("feedback", reason)
-    )
+/// The input of a step that is asked again: what it was asked, what it has written, and what is wrong with that.
+pub(crate) fn rework<'a>(input: &str, earlier: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = input.to_owned();
+    for (previous, feedback) in earlier {
+        text.push_str(&format!(
+            "\n\nAn earlier answer to this:\n{}\n\nWhat is wrong with it:\n{}",
+            wrap("previous", previous),
+            wrap("feedback", feedback)
+        ));
+    }
+    text.push_str("\n\nWrite the whole answer again, so that nothing of this is wrong any more.");
+    text
 }
 
 /// A flow whose text must pass a gate; made by [`Flow::gate`] and [`Flow::gate_by`].
