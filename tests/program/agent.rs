@@ -121,8 +121,10 @@ fn a_resumed_run_asks_nothing_twice() {
 #[test]
 fn a_run_that_was_killed_goes_on_with_the_missing_calls_alone() {
     let last = r#"{"path": "turn 3", "delay": 60000, "reply": "It is in src/config.py:3."}"#;
-    let (folder, model) = planted(&[SEARCH, READ, last]);
-    let (root, journal) = (folder.path().display().to_string(), folder.path().join("journal"));
+    let (folder, _) = planted(&[]);
+    // beside the root: what the tools find is a part of the next request
+    let (other, model) = planted(&[SEARCH, READ, last]);
+    let (root, journal) = (folder.path().display().to_string(), other.path().join("journal"));
     let journal = journal.display().to_string();
     let arguments =
         ["agent", "Where is the config loaded?", "--root", &root, "--resume", &journal, "--model", &model];
@@ -131,7 +133,7 @@ fn a_run_that_was_killed_goes_on_with_the_missing_calls_alone() {
     assert!(lines.any(|line| line.unwrap().starts_with("turn 2 |")), "the second turn is told");
     child.kill().unwrap(); // SIGKILL, while the tools of turn 2 run or turn 3 is waited for
     child.wait().unwrap();
-    fs::write(folder.path().join("script.jsonl"), ANSWER).unwrap();
+    fs::write(other.path().join("script.jsonl"), ANSWER).unwrap();
     let Run { stdout, stderr, code } = run(&arguments);
     assert_eq!((code, stdout.as_str()), (0, "The config is loaded in src/config.py:3.\n"), "{stderr}");
     assert!(stderr.contains("3 calls (2 from the journal)"), "{stderr}");
