@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::{FutureExt, pending};
 use patterns::layers::Journal;
-use patterns::{Agented, Error, ErrorKind, Flow, Llm, Question, Tool, agent, tool};
+use patterns::{Agented, Block, Error, ErrorKind, Flow, Llm, Question, Tool, agent, tool};
 use tempfile::TempDir;
 
 use super::common::Model;
@@ -25,7 +25,7 @@ fn two_refunds() -> patterns::Reply {
 }
 
 fn results(done: &Agented) -> Vec<(&str, bool)> {
-    done.messages[2].content.iter().filter_map(|b| b.as_tool_result()).map(|r| (r.text, r.is_error)).collect()
+    done.messages[2].content.iter().filter_map(Block::as_tool_result).map(|r| (r.text, r.is_error)).collect()
 }
 
 #[tokio::test]
