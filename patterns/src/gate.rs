@@ -182,7 +182,7 @@ impl<'f> Check<'f> {
             Source::Word(_) => "word",
             Source::Judge(judge) => {
                 let judge = judge.shape(asks);
-                let calls = judge.calls().times(1, texts);
+                let calls = judge.calls().attempts(texts);
                 return if self.name.is_empty() {
                     Shape { calls, ..judge }
                 } else {
@@ -351,7 +351,7 @@ impl<F: Flow> Flow for Gate<'_, F> {
 pub(crate) fn gated_shape(mut step: Shape, gates: &[&Check<'_>]) -> Shape {
     let repairs: u32 = gates.iter().map(|gate| gate.repairs).sum();
     let attempts = repairs as usize + 1;
-    step.calls = step.calls.times(1, attempts);
+    step.calls = step.calls.attempts(attempts);
     if repairs > 0 {
         step = step.noting(&format!("at most {attempts} attempts"));
     }

@@ -412,11 +412,14 @@ impl Flow for Orchestrate<'_> {
         let plans = 1 + self.rounds as usize;
         let tasks = plans.saturating_mul(self.at_most);
         let fewest = if let Policy::AtLeast(n) = self.policy { n } else { 1 };
-        let one = workers.iter().map(|(_, worker)| worker.calls()).reduce(Calls::or).unwrap_or(Calls::NONE);
+        let one = Calls::any_of(workers.iter().map(|(_, worker)| worker.calls()));
+        let work = Calls {
+            most: one.times(fewest, tasks.saturating_mul(1 + self.retries as usize)).most,
+            ..one.times(fewest, self.at_most)
+        };
         // every plan may be asked for twice
-        let calls = planner.calls().times(1, 2 * plans)
-            + one.times(fewest, tasks.saturating_mul(1 + self.retries as usize))
-            + merge.as_ref().map_or(Calls::NONE, Shape::calls);
+        let calls =
+            planner.calls().attempts(2 * plans) + work + merge.as_ref().map_or(Calls::NONE, Shape::calls);
         let title = format!("at most {} tasks, {}", self.at_most, policy_words(self.policy));
         let mut shape = Shape::new("orchestrate", "", calls).noting(&title).part("plan", planner);
         shape.parts.extend(workers);

@@ -349,8 +349,9 @@ impl Flow for Refine<'_> {
         // the first check may end a round; a judge may be asked twice for its verdict
         let checks: Vec<Shape> = self.checks.iter().map(|check| check.shape(self.rounds, 2)).collect();
         let fewest = checks.first().map_or(0, |check| check.calls().fewest);
-        let most: Calls = checks.iter().map(Shape::calls).sum();
-        let calls = Calls { fewest, most: most.most } + draft.calls().times(1, self.rounds);
+        let all: Calls = checks.iter().map(Shape::calls).sum();
+        let checked = Calls { fewest, expected: all.times(1, self.rounds).expected, most: all.most };
+        let calls = checked + draft.calls().times(1, self.rounds);
         let mut shape = Shape::new("refine", "", calls)
             .noting(&format!("at most {} drafts", self.rounds))
             .part("draft", draft);

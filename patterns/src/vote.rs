@@ -411,7 +411,7 @@ impl Flow for Vote<'_> {
             Voters::Each(list) => list.iter().map(Flow::shape).collect(),
         };
         // one more call where a choice cannot be read
-        let again = Calls::between(0, u64::from(self.one_of().is_some()));
+        let again = Calls { most: Some(u64::from(self.one_of().is_some())), ..Calls::NONE };
         let one = |n: usize| flows[n.min(flows.len() - 1)].calls() + again;
         let samples = if flows.is_empty() { 0 } else { self.samples() };
         let mut fewest: Vec<_> = (0..samples).map(|n| one(n).fewest).collect();
@@ -419,7 +419,7 @@ impl Flow for Vote<'_> {
         let calls = Calls {
             // voters that fail or abstain may make no call at all
             fewest: fewest.iter().take(self.fewest_ballots()).fold(0, |sum, n| sum.saturating_add(*n)),
-            most: (0..samples).map(one).sum::<Calls>().most,
+            ..(0..samples).map(one).sum()
         };
         let mut shape = Shape::new("vote", "", calls).noting(&self.title());
         for (n, flow) in flows.into_iter().enumerate() {

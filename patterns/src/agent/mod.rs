@@ -444,15 +444,14 @@ impl Flow for Agent<'_> {
         let judges: Calls = checks.iter().map(Shape::calls).sum();
         let subagents: Vec<(&str, &Shape)> =
             self.offered().filter_map(|tool| Some((tool.name(), tool.inner_shape()?))).collect();
-        let dearest = subagents.iter().map(|(_, shape)| shape.calls()).reduce(Calls::or);
-        let subagents_most = match (dearest, self.tool_calls) {
-            (None, _) => Some(0),
-            (Some(calls), Some(most)) => calls.times(0, most).most,
-            (Some(calls), None) => calls.most.filter(|most| *most == 0),
+        let dearest = Calls::any_of(subagents.iter().map(|(_, shape)| shape.calls()));
+        let subagents_calls = match self.tool_calls {
+            _ if dearest.most == Some(0) => Calls::NONE,
+            Some(most) => dearest.times(0, most),
+            None => Calls::ANY,
         };
-        let calls = Calls::between(1, self.turns as u64)
-            + Calls { fewest: checks.first().map_or(0, |check| check.calls().fewest), most: judges.most }
-            + Calls { fewest: 0, most: subagents_most };
+        let judged = Calls { fewest: checks.first().map_or(0, |check| check.calls().fewest), ..judges };
+        let calls = Calls::between(1, self.turns as u64) + judged + subagents_calls;
         let names: Vec<_> = self.offered().map(Tool::name).collect();
         let mut shape = Shape::new("agent", &self.system, calls)
             .noting(&format!("at most {} turns", self.turns))
