@@ -28,7 +28,7 @@ pub struct Pending {
 impl Journal {
     /// What is written of something with an effect that is about to be done: nothing; that it was begun; its result.
     pub(crate) fn known(&self, path: &Path, what: &str) -> Option<Option<String>> {
-        let key = Key { path: path.clone(), hash: Sha256::digest(what).into() };
+        let key = Key::of_effect(self.seed, path, what);
         let state = self.state();
         let entries = state.effects.get(&key)?;
         entries.written.get(entries.asked).cloned()
