@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 
 use crate::answer::{self, Unread, wrap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::flow::{Flow, Under};
+use crate::flow::{Came, Flow, Last, Under, last_apart};
 use crate::judge::{Judge, Verdict};
 use crate::llm::Llm;
 use crate::path::Path;
@@ -316,17 +316,23 @@ impl<F: Flow> Flow for Gate<'_, F> {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        self.flow.run_gated(llm, input, vec![&self.check])
+        let last = Last::Passes(vec![&self.check]);
+        async move { Ok(self.flow.run_last(llm, input, last).await?.text) }.boxed()
     }
 
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        mut gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
-        gates.insert(0, &self.check);
-        self.flow.run_gated(llm, input, gates)
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        match last {
+            Last::Passes(mut gates) => {
+                gates.insert(0, &self.check);
+                self.flow.run_last(llm, input, Last::Passes(gates))
+            }
+            last => last_apart(self, llm, input, last),
+        }
     }
 
     fn shape(&self) -> Shape {
