@@ -63,7 +63,7 @@ pub(crate) fn ask(question: Question, progress: Progress) -> BoxFuture<'static, 
                 say(&format!(
                     "{}\n\n{}\n",
                     style(&question.gate).for_stderr().bold(),
-                    question.text.trim_end()
+                    harmless(question.text.trim_end())
                 ));
                 let _ = write!(io::stderr().lock(), "Go on? Only `yes` is a yes: ");
                 let mut line = String::new();
