@@ -57,6 +57,7 @@ mod critical;
 mod diff;
 mod draw;
 mod gantt;
+mod line;
 mod page;
 mod read;
 mod run;
