@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::hash::Hasher;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use sha2::{Digest, Sha256};
+use siphasher::sip::SipHasher13;
 use tokio::time::sleep;
 
 use super::Layer;
@@ -48,7 +49,7 @@ pub struct Chaos {
     faults: Vec<(Fault, f64)>,
     slow: Duration,
     seed: u64,
-    attempts: Arc<Mutex<HashMap<[u8; 32], u64>>>,
+    attempts: Arc<Mutex<HashMap<u64, u64>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,21 +70,18 @@ impl Chaos {
 
     /// What befalls this attempt of this call.
     fn fault(&self, request: &Request) -> Option<Fault> {
-        let mut hash = Sha256::new();
-        hash.update(self.seed.to_le_bytes());
-        hash.update(request.sample.to_le_bytes());
-        hash.update(request.path.as_str());
-        let call: [u8; 32] = hash.clone().finalize().into();
+        // unlike the hasher of the standard library, the same in every version
+        let mut hash = SipHasher13::new_with_keys(self.seed, request.sample.into());
+        hash.write(request.path.as_str().as_bytes());
+        let call = hash.finish();
         let attempt = {
             let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
             let attempt = attempts.entry(call).or_default();
             *attempt += 1;
             *attempt
         };
-        hash.update([0]);
-        hash.update(attempt.to_le_bytes());
-        let dice = hash.finalize().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
-        let mut dice = fastrand::Rng::with_seed(dice).f64();
+        hash.write(&attempt.to_le_bytes());
+        let mut dice = fastrand::Rng::with_seed(hash.finish()).f64();
         self.faults.iter().find_map(|(fault, probability)| {
             dice -= probability;
             (dice < 0.0).then_some(*fault)

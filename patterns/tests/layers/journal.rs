@@ -254,11 +254,13 @@ fn a_journal_is_readable_by_its_owner_only() {
 #[test]
 fn a_file_that_is_no_journal_is_left_alone() {
     let (_dir, file) = file();
-    let header = "{\"journal\":\"patterns\",\"version\":1}\n";
-    let good = "{\"path\":\"a\",\"hash\":\"".to_owned() + &"0".repeat(64) + "\",\"reply\":{}}\n";
+    let zero = "0".repeat(32);
+    let header = format!("{{\"journal\":\"patterns\",\"version\":2,\"seed\":\"{zero}\"}}\n");
+    let good = format!("{{\"path\":\"a\",\"hash\":\"{zero}\",\"reply\":{{}}}}\n");
     for (content, says) in [
         ("my precious notes\n".to_owned(), "it is no journal"),
-        ("{\"journal\":\"patterns\",\"version\":2}\n".to_owned(), "version 2 of the format"),
+        ("a note without an end".to_owned(), "it is no journal"),
+        ("{\"journal\":\"patterns\",\"version\":1}\n".to_owned(), "version 1 of the format"),
         (format!("{header}{good}nonsense\n{good}"), "line 3 is no line of a journal"),
     ] {
         fs::write(&file, &content).unwrap();
@@ -266,7 +268,9 @@ fn a_file_that_is_no_journal_is_left_alone() {
         assert!(error.to_string().contains(says), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
     }
-    // a last line that cannot be read is what a crash leaves behind
+    // a line without an end or one that cannot be read is what a crash leaves behind
+    fs::write(&file, &header[..20]).unwrap();
+    assert_eq!(Journal::open(&file).unwrap().replies(), 0);
     fs::write(&file, format!("{header}{good}nonsense\n")).unwrap();
     assert_eq!(Journal::open(&file).unwrap().replies(), 1);
     assert_eq!(fs::read_to_string(&file).unwrap(), format!("{header}{good}"));

@@ -1,7 +1,5 @@
 //! Things that must not be done twice.
 
-use sha2::{Digest, Sha256};
-
 use super::{Journal, Key, Line, Stage};
 use crate::error::Result;
 use crate::path::Path;
@@ -34,7 +32,7 @@ impl Journal {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io) when the journal cannot be written.
     pub fn effect(&self, path: &Path, what: &str) -> Result<Effect> {
-        let key = Key { path: path.clone(), hash: Sha256::digest(what).into() };
+        let key = Key::of_effect(self.seed, path, what);
         let mut state = self.state();
         let entries = state.effects.entry(key.clone()).or_default();
         let nth = entries.asked;

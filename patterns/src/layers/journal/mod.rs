@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::{BoxFuture, FutureExt};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::Layer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::event::Event;
 use crate::llm::{Llm, Request};
 use crate::path::Path;
@@ -18,16 +17,19 @@ use crate::reply::{Reply, Stop, Usage};
 
 mod effect;
 mod file;
+mod key;
 
 pub use effect::{Effect, Pending};
 use file::{Lines, Span};
+use key::{Fingerprint, Key, Seed};
 
 /// Writes down every reply, and answers from what is written: a run that was killed and is started again with the same
 /// journal makes only the calls that are missing.
 ///
 /// The file is JSON Lines, only ever appended to: one line a finished call. A call is known again by its place in the flow
-/// and the SHA-256 of its whole request, model and sample number included, never by the order of arrival; so a changed
-/// prompt is asked anew, and with it whatever depends on its answer. Of equal calls at one place (the same words in every
+/// and a hash of its whole request, model and sample number included, never by the order of arrival; so a changed
+/// prompt is asked anew, and with it whatever depends on its answer. The hash (SipHash-1-3, 128 bits) is keyed by random
+/// numbers of each journal, so that no input can be made to look like another one. Of equal calls at one place (the same words in every
 /// round of a loop) each gets a reply of its own.
 ///
 /// Only answers and tool calls are written; failures, refusals and cut replies are asked for again. A last line that was torn
@@ -37,6 +39,7 @@ use file::{Lines, Span};
 /// Each line is handed to the operating system at once, which survives the death of the process, but not that of the machine.
 #[derive(Clone, Debug)]
 pub struct Journal {
+    seed: Seed,
     state: Arc<Mutex<State>>,
 }
 
@@ -46,12 +49,6 @@ struct State {
     calls: HashMap<Key, Entries<Span>>,
     effects: HashMap<Key, Entries<Option<String>>>,
     replayed: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    path: Path,
-    hash: [u8; 32],
 }
 
 /// What is written of equal calls, and how many of them this run has made.
@@ -74,8 +71,8 @@ struct Line<R> {
     /// Which of several samples it was; to be seen by people, the hash has it, too.
     #[serde(default, skip_serializing_if = "is_zero")]
     sample: u32,
-    /// SHA-256 of the request or the effect, in hexadecimal digits.
-    hash: String,
+    /// Of the request or the effect.
+    hash: Fingerprint,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reply: Option<R>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,11 +95,11 @@ fn is_zero(n: &u32) -> bool {
 
 impl<R> Line<R> {
     fn reply(key: &Key, sample: u32, reply: R) -> Self {
-        Self { path: key.path.clone(), sample, hash: key.hex(), reply: Some(reply), effect: None }
+        Self { path: key.path.clone(), sample, hash: key.hash, reply: Some(reply), effect: None }
     }
 
     fn effect(key: &Key, stage: Stage) -> Self {
-        Self { path: key.path.clone(), sample: 0, hash: key.hex(), reply: None, effect: Some(stage) }
+        Self { path: key.path.clone(), sample: 0, hash: key.hash, reply: None, effect: Some(stage) }
     }
 }
 
@@ -115,9 +112,9 @@ impl Journal {
     pub fn open(file: impl AsRef<File>) -> Result<Self> {
         let mut calls: HashMap<Key, Entries<Span>> = HashMap::new();
         let mut effects: HashMap<Key, Entries<Option<String>>> = HashMap::new();
-        let lines = Lines::open(file.as_ref(), |line, span| {
+        let (lines, seed) = Lines::open(file.as_ref(), |line, span| {
             let Ok(line) = serde_json::from_slice::<Line<IgnoredAny>>(line) else { return false };
-            let Some(key) = Key::read(line.path, &line.hash) else { return false };
+            let key = Key { path: line.path, hash: line.hash };
             if line.reply.is_some() {
                 calls.entry(key).or_default().written.push(span);
             } else {
@@ -133,7 +130,7 @@ impl Journal {
             }
             true
         })?;
-        Ok(Self { state: Arc::new(Mutex::new(State { lines, calls, effects, replayed: 0 })) })
+        Ok(Self { seed, state: Arc::new(Mutex::new(State { lines, calls, effects, replayed: 0 })) })
     }
 
     /// How many calls were answered from the journal.
@@ -171,36 +168,6 @@ impl Journal {
     }
 }
 
-impl Key {
-    fn of(llm: &dyn Llm, request: &Request) -> Result<Self> {
-        let mut hash = Sha256::new();
-        hash.update(llm.model(request).unwrap_or_default());
-        hash.update([0]);
-        hash.update(serde_json::to_vec(request).map_err(|error| {
-            Error::new(ErrorKind::InvalidRequest, format!("the request cannot be written as JSON: {error}"))
-                .at(&request.path)
-        })?);
-        Ok(Self { path: request.path.clone(), hash: hash.finalize().into() })
-    }
-
-    fn hex(&self) -> String {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        self.hash
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .map(|digit| char::from(DIGITS[digit as usize]))
-            .collect()
-    }
-
-    fn read(path: Path, hex: &str) -> Option<Self> {
-        let mut hash = [0; 32];
-        for (n, byte) in hash.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(hex.get(2 * n..2 * n + 2)?, 16).ok()?;
-        }
-        (hex.len() == 64).then_some(Self { path, hash })
-    }
-}
-
 /// Whether the reply is one that a resumed run may go on with.
 fn is_answer(reply: &Reply) -> bool {
     match &reply.stop {
@@ -213,7 +180,7 @@ fn is_answer(reply: &Reply) -> bool {
 impl Layer for Journal {
     fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
         async move {
-            let key = Key::of(llm, &request)?;
+            let key = Key::of_call(self.seed, llm, &request)?;
             let sample = request.sample;
             if let Some(reply) = self.find(&key).map_err(|error| error.at(&request.path))? {
                 request.tell(Event::Replayed);
