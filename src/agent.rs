@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
-use crate::terminal::{ask, complain, one_line, print, say, warn, whisper};
+use crate::terminal::{ask, complain, print, print_answer, say, warn, whisper};
 use crate::watch::Watch;
 
 const SYSTEM: &str = "You answer questions about the files of one folder, which you can read and not change. Look before you \
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
             json!({ "agent": done, "model": model, "meter": total, "seconds": seconds })
         ))?;
     } else if answered {
-        print(&done.text)?;
+        print_answer(&done.text)?;
     } else if !done.text.trim().is_empty() {
         whisper(&format!("what there was:\n{}", done.text.trim_end()));
     }
@@ -132,7 +132,7 @@ async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>
 fn listen(progress: Progress, tell: bool) -> impl Fn(&Path, Event) + Send + Sync + 'static {
     move |_, event| {
         if tell && matches!(event, Event::Turn { .. }) {
-            progress.aside(|| say(&one_line(&event.to_string())));
+            progress.aside(|| say(&event.to_string()));
         }
     }
 }

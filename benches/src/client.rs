@@ -119,7 +119,13 @@ fn all(work: &Work, folder: &std::path::Path) -> Options {
     Options {
         observe: Some(Observe::new(|_, event| drop(event))),
         journal: Some(Journal::open(folder.join("journal.jsonl")).unwrap()),
-        budget: Some(Budget::default().usd(Usd::new(1e6)).tokens(u64::MAX).calls(u64::MAX).time(Duration::from_secs(3600))),
+        budget: Some(
+            Budget::default()
+                .usd(Usd::new(1e6))
+                .tokens(u64::MAX)
+                .calls(u64::MAX)
+                .time(Duration::from_secs(3600)),
+        ),
         warm: Some(Warm::default()),
         limit: Some(Limit::at_most(work.at_once)),
         ..Options::default()
@@ -170,10 +176,15 @@ async fn bare(client: &reqwest::Client, url: &str, prompt: String) -> String {
         "max_tokens": 1024,
         "messages": [{"role": "user", "content": prompt}],
     });
-    let request = client.post(url).header("x-api-key", "key").header("anthropic-version", "2023-06-01").json(&body);
+    let request =
+        client.post(url).header("x-api-key", "key").header("anthropic-version", "2023-06-01").json(&body);
     let reply = request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap();
     let message: Message = serde_json::from_slice(&reply).unwrap();
-    assert!(message.stop_reason == "end_turn" && message.usage.input_tokens > 0 && message.usage.output_tokens > 0);
+    assert!(
+        message.stop_reason == "end_turn"
+            && message.usage.input_tokens > 0
+            && message.usage.output_tokens > 0
+    );
     let texts = message.content.into_iter().map(|block| match block {
         Block::Text { text } => text,
         Block::Other => String::new(),
@@ -183,7 +194,8 @@ async fn bare(client: &reqwest::Client, url: &str, prompt: String) -> String {
 
 /// Makes the calls; gives the characters of all replies.
 async fn run<F: Future<Output = String>>(work: &Work, call: impl Fn(String) -> F) -> usize {
-    let rules = "Look at error handling, at limits on what a client may send, at retries, and at names. ".repeat(8);
+    let rules =
+        "Look at error handling, at limits on what a client may send, at retries, and at names. ".repeat(8);
     let prompt = |n: usize, last: &str| format!("Say whether change {n} can be merged.\n\n{rules}\n\n{last}");
     match work.order {
         Order::Chain => {
@@ -241,6 +253,7 @@ fn processor() -> (f64, f64) {
 /// The most memory that this process has had, which unlike `ru_maxrss` begins anew with each program.
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kb = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kb =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
     kb.unwrap_or(0.0) / 1024.0
 }

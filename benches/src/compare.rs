@@ -66,7 +66,15 @@ struct Job {
 impl Job {
     fn add_to(&self, command: &mut Command, server: &Server) {
         command
-            .args(["call", "--url", &server.url, "--mode", &name(&self.way), "--workload", &name(&self.order)])
+            .args([
+                "call",
+                "--url",
+                &server.url,
+                "--mode",
+                &name(&self.way),
+                "--workload",
+                &name(&self.order),
+            ])
             .args(["--calls", &self.calls.to_string(), "--conc", &self.at_once.to_string()])
             .args(["--rt", &name(&self.runtime)]);
     }
@@ -80,7 +88,9 @@ pub(crate) fn instructions() -> bool {
     let count = |way, order, calls, at_once| {
         let job = Job { way, order, calls, at_once, runtime: Runtime::Ct };
         let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(std::env::current_exe().unwrap());
+        command
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(std::env::current_exe().unwrap());
         job.add_to(&mut command, &server);
         let output = command.output().expect("valgrind counts the instructions; install it");
         let told = String::from_utf8_lossy(&output.stderr);
@@ -88,7 +98,9 @@ pub(crate) fn instructions() -> bool {
         let counted = told.lines().find_map(|line| line.split_once("Collected : ")?.1.parse::<f64>().ok());
         counted.expect("valgrind tells the count")
     };
-    println!("| instructions per call | chain | × by hand | fan-out, 20 at once | × by hand | the first call | × by hand |");
+    println!(
+        "| instructions per call | chain | × by hand | fan-out, 20 at once | × by hand | the first call | × by hand |"
+    );
     println!("|---|---|---|---|---|---|---|");
     let ways = [Way::Bare, Way::Provider, Way::Default, Way::Layers, Way::Trace];
     let mut by_hand = None;
@@ -106,7 +118,11 @@ pub(crate) fn instructions() -> bool {
         if let Some((_, bar)) = BARS.iter().find(|(barred, _)| *barred == way) {
             for (count, base) in counts.iter().zip(base).take(2) {
                 if count / base > *bar {
-                    eprintln!("{} costs {:.3} times the call by hand; the bar is {bar}", name(&way), count / base);
+                    eprintln!(
+                        "{} costs {:.3} times the call by hand; the bar is {bar}",
+                        name(&way),
+                        count / base
+                    );
                     met = false;
                 }
             }
@@ -134,7 +150,8 @@ pub(crate) fn times(rounds: usize) -> bool {
                 let nth = (round + turn) % ways.len(); // nobody is always first
                 server.seen(delay);
                 let mut command = own();
-                Job { way: ways[nth], order, calls, at_once, runtime: Runtime::Mt }.add_to(&mut command, &server);
+                Job { way: ways[nth], order, calls, at_once, runtime: Runtime::Mt }
+                    .add_to(&mut command, &server);
                 let begun = std::time::Instant::now();
                 let output = command.stderr(Stdio::inherit()).output().unwrap();
                 let start_to_end = begun.elapsed().as_secs_f64();
@@ -143,17 +160,25 @@ pub(crate) fn times(rounds: usize) -> bool {
                 assert_eq!((seen.calls, took.chars > 0), (calls as u64, true), "{title}: {:?}", ways[nth]);
                 most[nth] = (most[nth].0.max(seen.peak), most[nth].1.max(seen.connections));
                 let memory = (took.peak_rss_mb - took.base_rss_mb) * 1024.0 / seen.peak as f64;
-                rows[nth].push([took.wall_s, (took.cpu_user_s + took.cpu_sys_s) * 1e6 / calls as f64, memory, start_to_end * 1e3]);
+                rows[nth].push([
+                    took.wall_s,
+                    (took.cpu_user_s + took.cpu_sys_s) * 1e6 / calls as f64,
+                    memory,
+                    start_to_end * 1e3,
+                ]);
             }
         }
         println!("\n{title}\n");
-        println!("| | time, s | × | processor time per call, µs | × | memory per call at once, KB | × | process, ms | × | peak | connections |");
+        println!(
+            "| | time, s | × | processor time per call, µs | × | memory per call at once, KB | × | process, ms | × | peak | connections |"
+        );
         println!("|---|---|---|---|---|---|---|---|---|---|---|");
         for (nth, way) in ways.iter().enumerate() {
             let cells: Vec<String> = (0..4)
                 .map(|figure| {
                     let own = median(rows[nth].iter().map(|row| row[figure]));
-                    let ratio = median(rows[nth].iter().zip(&rows[0]).map(|(row, base)| row[figure] / base[figure]));
+                    let ratio =
+                        median(rows[nth].iter().zip(&rows[0]).map(|(row, base)| row[figure] / base[figure]));
                     format!("{own:.3} | {ratio:.2}")
                 })
                 .collect();

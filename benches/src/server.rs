@@ -69,7 +69,10 @@ pub(crate) fn serve() -> bool {
     })
 }
 
-async fn answer(counts: Arc<Counts>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    counts: Arc<Counts>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.uri().path() == "/seen" {
         let delay = request.uri().query().and_then(|ms| ms.parse().ok()).unwrap_or(0);
         counts.delay_ms.store(delay, Relaxed);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use console::{style, truncate_str};
 use patterns::{Calls, Event, Path};
 
-use crate::terminal::one_line;
+use patterns::trace::one_line;
 
 /// The calls under way and what is over.
 #[derive(Default)]
@@ -153,7 +153,7 @@ impl Live {
             line.push_str(&format!(" {ended} of {all} branches done"));
         }
         if let Some(remark) = self.remarks.get(&path) {
-            line.push_str(&style(format!(" {}", one_line(remark))).dim().to_string());
+            line.push_str(&style(format!(" {remark}")).dim().to_string());
         }
         line
     }

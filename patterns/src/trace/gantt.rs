@@ -6,10 +6,17 @@ use std::time::Duration;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::run::{Call, Node, Run, Sum};
+use crate::draw::one_line;
 use crate::price::Usd;
 
 /// How many siblings have a line each; the others are put together in one.
 const SIBLINGS: usize = 12;
+
+/// A terminal that has fewer columns breaks the lines.
+const NARROWEST: usize = 20;
+
+/// From so many columns on there is room for remarks beside the bars.
+const REMARKS: usize = 44;
 
 impl Run {
     /// The run as a timeline for a terminal of `width` columns: a line for every place and call, `█` for work, `░` for
@@ -26,7 +33,7 @@ impl Run {
         lines(self, &tree, &critical, 0, &mut rows);
         let mut out = String::new();
         if !rows.is_empty() {
-            draw(self, &rows, width.max(40), &mut out);
+            draw(self, &rows, width.max(NARROWEST), &mut out);
             out.push('\n');
         }
         self.summary(&legs, &mut out);
@@ -41,7 +48,8 @@ impl Run {
             (None, _) => "cut: the trace does not tell the end".to_owned(),
         };
         let pattern = self.pattern.as_deref().unwrap_or("run");
-        let _ = writeln!(out, "{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));
+        let line = format!("{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));
+        let _ = writeln!(out, "{}", one_line(&line));
         let at_once =
             if self.end.is_zero() { 0.0 } else { total.worked.as_secs_f64() / self.end.as_secs_f64() };
         let _ = writeln!(
@@ -100,6 +108,11 @@ pub(super) fn count(n: usize) -> f64 {
     n as f64
 }
 
+/// The name of a place as a person may see it.
+pub(super) fn shown(name: &str) -> String {
+    one_line(&name.replace("%2F", "/"))
+}
+
 /// A line of the timeline.
 struct Row<'a> {
     label: String,
@@ -110,7 +123,7 @@ struct Row<'a> {
 
 /// The line of a place and those of what is below it.
 fn lines<'a>(run: &'a Run, node: &Node, critical: &[bool], depth: usize, rows: &mut Vec<Row<'a>>) {
-    let label = |name: &str| format!("{}{name}", "  ".repeat(depth.saturating_sub(1)));
+    let label = |name: &str| format!("{}{}", "  ".repeat(depth.saturating_sub(1)), shown(name));
     let is_critical = |node: &Node| covered(node).iter().any(|n| critical[*n]);
     if depth > 0 || !node.calls.is_empty() {
         let name = if depth == 0 { "call" } else { &node.name };
@@ -163,13 +176,15 @@ fn draw(run: &Run, rows: &[Row<'_>], width: usize, out: &mut String) {
     let remarks: Vec<String> = rows.iter().map(remark).collect();
     let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
     let labels = widest(&mut rows.iter().map(|row| row.label.width())).clamp(4, width / 3);
-    let after = widest(&mut remarks.iter().map(|remark| remark.width())).min(width / 3);
-    let columns = width.saturating_sub(labels + after + 5).max(10);
+    let room = if width < REMARKS { 0 } else { width / 3 };
+    let after = widest(&mut remarks.iter().map(|remark| remark.width())).min(room);
+    let columns = width - labels - after - if after > 0 { 6 } else { 4 };
     let _ = writeln!(out, "  {}  {}", pad("", labels), axis(run.end, columns));
     for (row, remark) in rows.iter().zip(&remarks) {
         let mark = if row.critical { '*' } else { ' ' };
         let bar = bar(&row.calls, run.end, columns);
-        let line = format!("{mark} {}  {bar}  {}", pad(&row.label, labels), cut(remark, after));
+        let remark = if after > 0 { cut(remark, after) } else { String::new() };
+        let line = format!("{mark} {}  {bar}  {remark}", pad(&row.label, labels));
         out.push_str(line.trim_end());
         out.push('\n');
     }

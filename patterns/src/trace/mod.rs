@@ -64,6 +64,7 @@ mod run;
 mod told;
 mod write;
 
+pub use crate::draw::one_line;
 pub use critical::Leg;
 pub use diff::Diff;
 pub use read::VERSION;

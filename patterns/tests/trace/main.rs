@@ -1,6 +1,8 @@
 //! What traces promise.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // a test may panic
 
+mod file;
+mod harmless;
 #[cfg(feature = "tracing")]
 mod spans;
 

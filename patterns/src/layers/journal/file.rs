@@ -133,7 +133,8 @@ impl Lines {
     pub(super) fn append(&mut self, line: &impl Serialize) -> Result<Span> {
         self.line.clear();
         self.line.shrink_to(ROOM);
-        serde_json::to_writer(&mut self.line, line).map_err(|error| self.trouble("cannot be written", error))?;
+        serde_json::to_writer(&mut self.line, line)
+            .map_err(|error| self.trouble("cannot be written", error))?;
         self.line.push(b'\n');
         if let Err(error) = self.file.write_all(&self.line) {
             let _ = self.file.set_len(self.end); // half a line would spoil the next one

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::gantt::{calls, cost, count, number, short};
+use super::gantt::{calls, cost, count, number, short, shown};
 use super::run::{Node, Run};
 use crate::answer::fill_all;
 use crate::draw::xml_text;
@@ -189,7 +189,7 @@ fn list(
 ) {
     let own = nodes.len();
     places.insert(node.path.as_str().to_owned(), own);
-    nodes.push((above, node.name.replace("%2F", "/")));
+    nodes.push((above, shown(&node.name)));
     for child in &node.children {
         list(child, Some(own), nodes, places);
     }
