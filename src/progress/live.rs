@@ -13,7 +13,7 @@ use patterns::trace::one_line;
 pub(super) struct Live {
     bounds: Calls,
     started: Option<Instant>,
-    calls: BTreeMap<u64, Call>,
+    now: BTreeMap<Key, Now>,
     /// By the path of a fan-out: how many branches there are, and how many have ended.
     branches: HashMap<String, (usize, usize)>,
     /// The latest that a pattern told at a place.
@@ -26,7 +26,15 @@ pub(super) struct Live {
     cost: f64,
 }
 
-struct Call {
+/// A call by its number, or a tool by the path of its turn and the id of its call.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Call(u64),
+    Tool(String, String),
+}
+
+/// Something under way.
+struct Now {
     path: Path,
     state: State,
     since: Instant,
@@ -39,6 +47,14 @@ enum State {
     Waits(String, Option<Instant>),
     Asks,
     Writes,
+    /// A tool of this name.
+    Runs(String),
+}
+
+impl Now {
+    fn waits(&self) -> bool {
+        matches!(self.state, State::Waits(..))
+    }
 }
 
 impl Live {
@@ -49,11 +65,17 @@ impl Live {
     pub(super) fn hear(&mut self, now: Instant, call: Option<u64>, path: &Path, event: &Event) {
         match (event, call) {
             (Event::CallStarted { .. }, Some(n)) => {
-                let call = Call { path: path.clone(), state: State::Asks, since: now, wrote: 0 };
-                self.calls.insert(n, call);
+                self.begin(Key::Call(n), path, State::Asks, now);
+            }
+            (Event::ToolCall { id, name, .. }, _) => {
+                let key = Key::Tool(path.as_str().to_owned(), id.clone());
+                self.begin(key, path, State::Runs(name.clone()), now);
+            }
+            (Event::ToolResult { id, .. }, _) => {
+                self.now.remove(&Key::Tool(path.as_str().to_owned(), id.clone()));
             }
             (Event::CallEnded { usage, cost, outcome, .. }, Some(n)) => {
-                self.calls.remove(&n);
+                self.now.remove(&Key::Call(n));
                 self.done += 1;
                 self.failed += u64::from(outcome == "failed");
                 self.replayed += u64::from(outcome == "replayed");
@@ -65,12 +87,12 @@ impl Live {
                 self.turn(n, now, format!("the next attempt ({error})"), Some(*seconds));
             }
             (Event::Sent, Some(n)) => {
-                if let Some(call) = self.calls.get_mut(&n) {
+                if let Some(call) = self.now.get_mut(&Key::Call(n)) {
                     (call.state, call.since, call.wrote) = (State::Asks, now, 0);
                 }
             }
             (Event::FirstText, Some(n)) => {
-                if let Some(call) = self.calls.get_mut(&n) {
+                if let Some(call) = self.now.get_mut(&Key::Call(n)) {
                     (call.state, call.since) = (State::Writes, now);
                 }
             }
@@ -90,8 +112,12 @@ impl Live {
         }
     }
 
+    fn begin(&mut self, key: Key, path: &Path, state: State, since: Instant) {
+        self.now.insert(key, Now { path: path.clone(), state, since, wrote: 0 });
+    }
+
     fn turn(&mut self, n: u64, now: Instant, why: String, seconds: Option<f64>) {
-        if let Some(call) = self.calls.get_mut(&n) {
+        if let Some(call) = self.now.get_mut(&Key::Call(n)) {
             let until = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).map(|wait| now + wait);
             (call.state, call.since) = (State::Waits(why, until), now);
         }
@@ -99,45 +125,43 @@ impl Live {
 
     /// Counts the bytes that a call has written.
     pub(super) fn wrote(&mut self, n: u64, bytes: usize) {
-        if let Some(call) = self.calls.get_mut(&n) {
+        if let Some(call) = self.now.get_mut(&Key::Call(n)) {
             call.wrote += bytes;
         }
     }
 
     /// The picture: at most `most` lines, none of them wider than `width`.
     pub(super) fn lines(&self, now: Instant, most: usize, width: usize) -> Vec<String> {
+        let room = most.saturating_sub(1);
         let mut lines = Vec::new();
-        let room = most.saturating_sub(2);
-        // those at work have a line before those that wait; their order is that of their start, so that none jumps
-        let mut shown: Vec<u64> = self.calls.keys().copied().collect();
-        if shown.len() > room {
-            shown.sort_by_key(|n| (matches!(self.calls[n].state, State::Waits(..)), *n));
-            shown.truncate(room);
-            shown.sort_unstable();
-        }
-        let mut above: Vec<&str> = Vec::new();
-        for n in &shown {
-            let call = &self.calls[n];
-            if lines.len() + usize::from(self.calls.len() > shown.len()) >= most - 1 {
+        let mut above: &str = "";
+        let order = self.order(room);
+        let mut drawn = 0;
+        for key in order {
+            let call = &self.now[key];
+            let (parent, name) = call.path.as_str().rsplit_once('/').unwrap_or(("", call.path.as_str()));
+            let free = room - lines.len() - usize::from(drawn + 1 < self.now.len());
+            if free == 0 {
                 break;
             }
-            let segments: Vec<&str> = call.path.segments().collect();
-            let parents = segments.len().saturating_sub(1);
             // the places above are named once, in one line, when they change
-            if above != segments[..parents] {
-                above = segments[..parents].to_vec();
-                if !above.is_empty() && lines.len() + 2 < most {
-                    lines.push(self.place(&above));
-                }
+            if parent != above && !parent.is_empty() && free > 1 {
+                lines.push(self.place(parent));
+                above = parent;
             }
-            let indent = if above.is_empty() { "" } else { "  " };
-            let name = segments.last().copied().unwrap_or("call");
+            let (indent, name) = match name {
+                "" => ("", "call"),
+                _ if parent.is_empty() => ("", name),
+                _ if parent == above => ("  ", name),
+                _ => ("", call.path.as_str()),
+            };
             lines.push(format!("{indent}{} {}", style(one_line(name)).cyan(), describe(call, now)));
+            drawn += 1;
         }
-        let hidden = self.calls.len() - shown.len();
+        let hidden = self.now.len() - drawn;
         if hidden > 0 {
-            let waiting = self.calls.values().filter(|call| matches!(call.state, State::Waits(..))).count();
-            let at_work = self.calls.len() - waiting;
+            let waiting = self.now.values().filter(|call| call.waits()).count();
+            let at_work = self.now.len() - waiting;
             let text = format!("… {hidden} more; {at_work} at work, {waiting} waiting");
             lines.push(style(text).dim().to_string());
         }
@@ -145,14 +169,34 @@ impl Live {
         lines.into_iter().map(|line| truncate_str(&line, width, "…").into_owned()).collect()
     }
 
+    /// What has a line, in the order of the lines. Those at work come before those that wait when there is no room for all;
+    /// else the order is that of their start, so that none jumps, with those of one place together.
+    fn order(&self, room: usize) -> Vec<&Key> {
+        let mut order: Vec<_> = self.now.iter().collect();
+        if order.len() > room {
+            order.sort_by_key(|(_, call)| call.waits());
+            order.truncate(room);
+            order.sort_unstable_by_key(|(key, _)| *key);
+        }
+        let mut first = HashMap::new();
+        let mut keyed: Vec<_> = order
+            .into_iter()
+            .map(|(key, call)| {
+                let parent = call.path.as_str().rsplit_once('/').map_or("", |(parent, _)| parent);
+                (*first.entry(parent).or_insert(key), key)
+            })
+            .collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, key)| key).collect()
+    }
+
     /// A place above calls, with how far its fan-out is and what its pattern told last.
-    fn place(&self, segments: &[&str]) -> String {
-        let path = segments.join("/");
-        let mut line = style(one_line(&path)).bold().to_string();
-        if let Some((all, ended)) = self.branches.get(&path) {
+    fn place(&self, path: &str) -> String {
+        let mut line = style(one_line(path)).bold().to_string();
+        if let Some((all, ended)) = self.branches.get(path) {
             line.push_str(&format!(" {ended} of {all} branches done"));
         }
-        if let Some(remark) = self.remarks.get(&path) {
+        if let Some(remark) = self.remarks.get(path) {
             line.push_str(&style(format!(" {remark}")).dim().to_string());
         }
         line
@@ -198,7 +242,7 @@ impl Live {
     }
 }
 
-fn describe(call: &Call, now: Instant) -> String {
+fn describe(call: &Now, now: Instant) -> String {
     let since = now.saturating_duration_since(call.since);
     let (text, time) = match &call.state {
         State::Waits(why, Some(until)) => {
@@ -207,6 +251,7 @@ fn describe(call: &Call, now: Instant) -> String {
         }
         State::Waits(why, None) => (format!("waits for {}", one_line(why)), Some(since)),
         State::Asks => ("asks".to_owned(), Some(since)),
+        State::Runs(tool) => (format!("runs {}", one_line(tool)), Some(since)),
         State::Writes => (format!("writes{}", rate(call.wrote, since)), Some(since)),
     };
     let time = time.map(|time| format!(" {}", clock(time))).unwrap_or_default();
@@ -263,6 +308,43 @@ mod tests {
         let lines = live.lines(now, 12, 79).join("\n");
         assert!(lines.contains("section 10") && lines.contains("section 100"), "{lines}");
         assert!(lines.contains("190 more; 20 at work, 180 waiting"), "{lines}");
+    }
+
+    #[test]
+    fn whatever_has_no_line_is_counted_and_each_place_is_named_once() {
+        let (mut live, now) = (Live::new(Calls::ANY), Instant::now());
+        // the calls of many places come in turn
+        for call in 0..30 {
+            let path = Path::from(&*format!("input {}/step {call}", call % 10));
+            live.hear(now, Some(call), &path, &Event::CallStarted { model: None });
+        }
+        for most in 3..40 {
+            let lines = live.lines(now, most, 79);
+            assert!(lines.len() <= most, "{most}: {lines:#?}");
+            let drawn = lines.iter().filter(|line| line.contains(" asks")).count();
+            let hidden = lines.iter().find_map(|line| {
+                console::strip_ansi_codes(line).strip_prefix("… ")?.split(' ').next()?.parse::<usize>().ok()
+            });
+            assert_eq!(drawn + hidden.unwrap_or(0), 30, "{most}: {lines:#?}");
+            let places: Vec<_> =
+                lines.iter().filter(|line| !line.contains(' ') || !line.contains("step")).collect();
+            let mut once = places.clone();
+            once.dedup();
+            assert_eq!(places, once);
+        }
+        assert_eq!(live.lines(now, 50, 79).len(), 30 + 10 + 1);
+    }
+
+    #[test]
+    fn a_tool_that_runs_is_seen() {
+        let (mut live, now) = (Live::new(Calls::ANY), Instant::now());
+        let (id, name, turn) = ("toolu_1".to_owned(), "search".to_owned(), Path::from("turn 1"));
+        let call = Event::ToolCall { id: id.clone(), name: name.clone(), input: "x".into() };
+        live.hear(now, None, &turn, &call);
+        let later = now + Duration::from_secs(65);
+        assert_eq!(console::strip_ansi_codes(&live.lines(later, 12, 79)[0]), "turn 1 runs search 1:05");
+        live.hear(now, None, &turn, &Event::ToolResult { id, name, characters: 3, error: None });
+        assert_eq!(live.lines(later, 12, 79).len(), 1);
     }
 
     #[test]
