@@ -6,7 +6,9 @@ use std::time::Duration;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::run::{Call, Node, Run, Sum};
+use super::tools::Ran;
 use crate::draw::one_line;
+use crate::path::Path;
 use crate::price::Usd;
 
 /// How many siblings have a line each; the others are put together in one.
@@ -20,7 +22,7 @@ const REMARKS: usize = 44;
 
 impl Run {
     /// The run as a timeline for a terminal of `width` columns: a line for every place and call, `█` for work, `░` for
-    /// waiting, `*` before the calls of the [critical path](Self::critical_path), and below what it came to. Of many
+    /// waiting, `▒` for the tools of an agent's turn, `*` before the calls of the [critical path](Self::critical_path), and below what it came to. Of many
     /// siblings only some have a line of their own, those of the critical path among them.
     pub fn gantt(&self, width: usize) -> String {
         let legs = self.critical_path();
@@ -29,18 +31,24 @@ impl Run {
             critical[leg.call] = true;
         }
         let mut rows = Vec::new();
-        let tree = self.tree();
+        let (tree, tools) = (self.tree(), self.tools());
         lines(self, &tree, &critical, 0, &mut rows);
+        for tool in &tools {
+            // a place that has no line of its own tells only how long its calls took
+            if let Some(row) = rows.iter_mut().find(|row| row.path.as_ref() == Some(&tool.path)) {
+                row.tools.push(tool);
+            }
+        }
         let mut out = String::new();
         if !rows.is_empty() {
             draw(self, &rows, width.max(NARROWEST), &mut out);
             out.push('\n');
         }
-        self.summary(&legs, &mut out);
+        self.summary(&legs, &tools, &mut out);
         out
     }
 
-    fn summary(&self, legs: &[super::Leg], out: &mut String) {
+    fn summary(&self, legs: &[super::Leg], tools: &[Ran], out: &mut String) {
         let total = self.total();
         let outcome = match (self.outcome.as_deref(), &self.reason) {
             (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
@@ -69,6 +77,17 @@ impl Run {
             short(on(Call::waited)),
             short(gaps)
         );
+        if !tools.is_empty() {
+            let time: Duration = tools.iter().map(Ran::length).sum();
+            let runs = if tools.len() == 1 { "run" } else { "runs" };
+            let _ = write!(out, "tools: {} {runs}, {}", tools.len(), short(time));
+            match tools.iter().filter(|tool| tool.failed).count() {
+                0 => out.push('\n'),
+                failed => {
+                    let _ = writeln!(out, ", {failed} failed");
+                }
+            }
+        }
         let usage = &total.usage;
         let _ = write!(out, "tokens: {} + {}", usage.prompt_tokens(), usage.output_tokens);
         if usage.cache_read_tokens > 0 {
@@ -116,7 +135,10 @@ pub(super) fn shown(name: &str) -> String {
 /// A line of the timeline.
 struct Row<'a> {
     label: String,
+    /// The place, if it is one.
+    path: Option<Path>,
     calls: Vec<&'a Call>,
+    tools: Vec<&'a Ran>,
     critical: bool,
     sum: Sum,
 }
@@ -130,6 +152,8 @@ fn lines<'a>(run: &'a Run, node: &Node, critical: &[bool], depth: usize, rows: &
         let own = if node.children.is_empty() { node.sum } else { sum(run, &node.calls) };
         rows.push(Row {
             label: label(name),
+            path: Some(node.path.clone()),
+            tools: Vec::new(),
             calls: node.calls.iter().map(|n| &run.calls[*n]).collect(),
             critical: node.calls.iter().any(|n| critical[*n]),
             sum: own,
@@ -148,6 +172,8 @@ fn lines<'a>(run: &'a Run, node: &Node, critical: &[bool], depth: usize, rows: &
         let calls: Vec<usize> = rest.iter().flat_map(|child| covered(child)).collect();
         rows.push(Row {
             label: format!("{}… {} more", "  ".repeat(depth), rest.len()),
+            path: None,
+            tools: Vec::new(),
             calls: calls.iter().map(|n| &run.calls[*n]).collect(),
             critical: rest.iter().any(|child| is_critical(child)),
             sum: sum(run, &calls),
@@ -182,12 +208,26 @@ fn draw(run: &Run, rows: &[Row<'_>], width: usize, out: &mut String) {
     let _ = writeln!(out, "  {}  {}", pad("", labels), axis(run.end, columns));
     for (row, remark) in rows.iter().zip(&remarks) {
         let mark = if row.critical { '*' } else { ' ' };
-        let bar = bar(&row.calls, run.end, columns);
+        let bar = bar(row, run.end, columns);
         let remark = if after > 0 { cut(remark, after) } else { String::new() };
         let line = format!("{mark} {}  {bar}  {remark}", pad(&row.label, labels));
         out.push_str(line.trim_end());
         out.push('\n');
     }
+    let phases = |waits: bool| {
+        rows.iter()
+            .flat_map(|row| &row.calls)
+            .flat_map(|call| &call.phases)
+            .any(|phase| phase.wait.is_some() == waits)
+    };
+    let legend = [
+        (phases(false), "█ work"),
+        (phases(true), "░ waiting"),
+        (rows.iter().any(|row| !row.tools.is_empty()), "▒ tools"),
+        (rows.iter().any(|row| row.critical), "* critical path"),
+    ];
+    let legend: Vec<_> = legend.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+    let _ = writeln!(out, "{}", cut(&format!("  {}", legend.join("  ")), width));
 }
 
 fn remark(row: &Row<'_>) -> String {
@@ -197,6 +237,10 @@ fn remark(row: &Row<'_>) -> String {
     let start = row.calls.iter().map(|call| call.start).min().unwrap_or_default();
     let end = row.calls.iter().map(|call| call.end).max().unwrap_or_default();
     let mut remark = short(end.saturating_sub(start));
+    if !row.tools.is_empty() {
+        let time: Duration = row.tools.iter().map(|tool| tool.length()).sum();
+        let _ = write!(remark, " + {} tools", short(time));
+    }
     if row.sum.unpriced == 0 && row.sum.priced > Usd::ZERO {
         let _ = write!(remark, " {}", row.sum.priced);
     }
@@ -230,18 +274,18 @@ fn column(at: Duration, end: Duration, columns: usize) -> usize {
     usize::try_from(at).unwrap_or(columns).min(columns)
 }
 
-fn bar(calls: &[&Call], end: Duration, columns: usize) -> String {
+/// Work covers tools, and they cover waiting.
+fn bar(row: &Row<'_>, end: Duration, columns: usize) -> String {
     let mut cells = vec![' '; columns];
-    for phase in calls.iter().flat_map(|call| &call.phases) {
-        let from = column(phase.start, end, columns).min(columns - 1);
-        let to = column(phase.end, end, columns).max(from + 1);
-        for cell in &mut cells[from..to.min(columns)] {
-            match phase.wait {
-                None => *cell = '█',
-                Some(_) if *cell == ' ' => *cell = '░',
-                Some(_) => {}
-            }
-        }
+    let phases = row.calls.iter().flat_map(|call| &call.phases);
+    let waits =
+        phases.clone().filter(|phase| phase.wait.is_some()).map(|phase| (phase.start, phase.end, '░'));
+    let tools = row.tools.iter().map(|tool| (tool.start, tool.end, '▒'));
+    let work = phases.filter(|phase| phase.wait.is_none()).map(|phase| (phase.start, phase.end, '█'));
+    for (start, stop, mark) in waits.chain(tools).chain(work) {
+        let from = column(start, end, columns).min(columns - 1);
+        let to = column(stop, end, columns).max(from + 1);
+        cells[from..to.min(columns)].fill(mark);
     }
     cells.into_iter().collect()
 }

@@ -62,6 +62,7 @@ mod page;
 mod read;
 mod run;
 mod told;
+mod tools;
 mod write;
 
 pub use crate::draw::one_line;
@@ -70,4 +71,5 @@ pub use diff::Diff;
 pub use read::VERSION;
 pub use run::{Call, Node, Note, Phase, Run, Sum};
 pub use told::told;
+pub use tools::Ran;
 pub use write::Trace;
