@@ -165,7 +165,7 @@ impl Live {
             let text = format!("… {hidden} more; {at_work} at work, {waiting} waiting");
             lines.push(style(text).dim().to_string());
         }
-        lines.push(self.summary(now));
+        lines.push(self.summary(now, width));
         lines.into_iter().map(|line| truncate_str(&line, width, "…").into_owned()).collect()
     }
 
@@ -202,43 +202,45 @@ impl Live {
         line
     }
 
-    fn summary(&self, now: Instant) -> String {
+    /// What the run has come to so far. Where there is no room for all, the least telling parts are left out.
+    fn summary(&self, now: Instant, width: usize) -> String {
         let elapsed = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
-        let mut parts = Vec::new();
-        parts.push(match (self.bounds.fewest, self.bounds.most) {
+        let calls = match (self.bounds.fewest, self.bounds.most) {
             (fewest, Some(most)) if fewest == most => format!("{} of {most} calls", self.done),
-            (_, Some(most)) => format!("{} calls of at most {most}", self.done),
-            (_, None) => format!("{} calls", self.done),
-        });
-        if let Some((all, ended)) = self.branches.get("") {
-            parts.push(format!("{ended} of {all} branches"));
-        }
-        if self.failed > 0 {
-            parts.push(format!("{} failed", self.failed));
-        }
-        if self.tokens > 0 {
-            parts.push(format!("{} tokens", self.tokens));
-        }
-        if self.cost > 0.0 {
-            parts.push(format!("${:.4}", self.cost));
-        }
+            (_, Some(most)) => format!("{} of at most {most} calls", self.done),
+            (_, None) => format!("{} {}", self.done, if self.done == 1 { "call" } else { "calls" }),
+        };
+        let branches = self.branches.get("").map(|(all, ended)| format!("{ended} of {all} branches"));
         let saved = self.saved as u64 + self.replayed;
-        if saved > 0 {
-            parts.push(format!("saved {saved}"));
-        }
-        parts.push(clock(elapsed));
-        if let Some(left) = self.left(elapsed) {
-            parts.push(format!("about {} left", clock(left)));
-        }
-        style(parts.join(" · ")).dim().to_string()
+        // with how soon a part is left out
+        let parts = [
+            (1, Some(calls)),
+            (4, branches),
+            (3, (self.failed > 0).then(|| format!("{} failed", self.failed))),
+            (6, (self.tokens > 0).then(|| format!("{} tokens", self.tokens))),
+            (3, (self.cost > 0.0).then(|| format!("${:.4}", self.cost))),
+            (5, (saved > 0).then(|| format!("saved {saved}"))),
+            (0, Some(clock(elapsed))),
+            (2, self.left(elapsed).map(|left| format!("about {} left", clock(left)))),
+        ];
+        let join = |most: u8| {
+            let parts = parts.iter().filter(|(place, _)| *place <= most);
+            parts.filter_map(|(_, part)| part.as_deref()).collect::<Vec<_>>().join(" · ")
+        };
+        let fits = (0..=6).rev().map(join).find(|line| line.chars().count() <= width);
+        style(fits.unwrap_or_default()).dim().to_string()
     }
 
-    /// How long it will take, where the number of calls is certain and some are done.
+    /// How long it will take, where it is certain how many calls or branches there are and some are done.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
-        let most = self.bounds.most.filter(|most| *most == self.bounds.fewest)?;
-        let left = u32::try_from(most.checked_sub(self.done)?).ok()?;
-        let done = u32::try_from(self.done).ok().filter(|done| *done >= 2)?;
-        (left > 0).then(|| elapsed / done * left)
+        let (all, done) = match (self.bounds.most, self.branches.get("")) {
+            (Some(most), _) if most == self.bounds.fewest => (most, self.done),
+            (_, Some((all, ended))) => (*all as u64, *ended as u64),
+            _ => return None,
+        };
+        let left = u32::try_from(all.checked_sub(done)?).ok()?;
+        let done = u32::try_from(done).ok().filter(|done| *done >= 2)?;
+        (left > 0).then(|| elapsed * left / done)
     }
 }
 
@@ -345,6 +347,25 @@ mod tests {
         assert_eq!(console::strip_ansi_codes(&live.lines(later, 12, 79)[0]), "turn 1 runs search 1:05");
         live.hear(now, None, &turn, &Event::ToolResult { id, name, characters: 3, error: None });
         assert_eq!(live.lines(later, 12, 79).len(), 1);
+    }
+
+    #[test]
+    fn what_is_left_is_told_where_it_is_certain_how_much_there_is() {
+        let mut live = Live::new(Calls::between(1, 50)); // as of a list whose length is not known before
+        let started = Instant::now();
+        let after = |live: &Live, s| live.lines(started + Duration::from_secs(s), 12, 79).pop().unwrap();
+        assert!(!after(&live, 10).contains("left"));
+        let branches: Vec<String> = (1..=10).map(|n| n.to_string()).collect();
+        live.hear(started, None, &Path::root(), &Event::FannedOut { branches: branches.clone() });
+        for branch in &branches[..4] {
+            let event = Event::BranchEnded { branch: branch.clone(), outcome: "ok".into(), reason: None };
+            live.hear(started, None, &Path::root(), &event);
+        }
+        assert!(
+            after(&live, 10).contains("4 of 10 branches · 0:10 · about 0:15 left"),
+            "{}",
+            after(&live, 10)
+        );
     }
 
     #[test]
