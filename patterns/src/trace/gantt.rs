@@ -202,7 +202,7 @@ fn draw(run: &Run, rows: &[Row<'_>], width: usize, out: &mut String) {
     let remarks: Vec<String> = rows.iter().map(remark).collect();
     let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
     let labels = widest(&mut rows.iter().map(|row| row.label.width())).clamp(4, width / 3);
-    let room = if width < REMARKS { 0 } else { width / 3 };
+    let room = if width < REMARKS { 0 } else { width * 2 / 5 };
     let after = widest(&mut remarks.iter().map(|remark| remark.width())).min(room);
     let columns = width - labels - after - if after > 0 { 6 } else { 4 };
     let _ = writeln!(out, "  {}  {}", pad("", labels), axis(run.end, columns));

@@ -46,7 +46,10 @@
 //! | `t` | seconds since the start, by a clock that never goes back, to the microsecond |
 //! | `path` | where in the flow; left out at the root |
 //! | `call` | which call, counted from 1; left out when the event is not about one call |
-//! | `event` | which [`Event`](crate::Event), in snake case; its fields stand beside it |
+//! | `event` | which [`Event`](crate::Event), in snake case; its fields stand beside it, but for those that have nothing to tell |
+//!
+//! Every event is handed to the system within 20 ms, so a run that is killed loses no more than that, and at most its last
+//! line is torn.
 //!
 //! With content there are two more events of a call: `asked` with the `request` and `answered` with the `reply`'s content
 //! blocks. Without it, no event holds anything that a user or a model wrote but the names that the flow declares and the

@@ -270,7 +270,7 @@ function block(name, text) {
 }
 function turns(request) {
   const out = request.system ? [["System prompt", request.system]] : [];
-  (request.messages ?? []).forEach((message, n) => out.push([`Turn ${n + 1}: ${message.role}`, said(message.content)]));
+  (request.messages ?? []).forEach((message, n) => out.push([`Message ${n + 1}: ${message.role}`, said(message.content)]));
   return out;
 }
 function said(content) {
