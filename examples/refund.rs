@@ -1,6 +1,7 @@
 //! A desk that may refund, but only when a person says `yes`: what changes something passes a human gate.
 //!
-//! Run it: `cargo run --release --example refund`, with ANTHROPIC_API_KEY or another model that calls tools.
+//! Run it with ANTHROPIC_API_KEY or another model that calls tools: `cargo run --release --example refund`. Without one:
+//! `PATTERNS_MODEL=script:examples/scripts/refund.jsonl cargo run --example refund`.
 #![allow(clippy::print_stdout)]
 
 use std::io::{Write as _, stdin, stdout};
@@ -51,9 +52,7 @@ async fn main() -> Result<()> {
 
     let llm = layers::standard(connect_default()?.0, layers::Options::default());
     let done = desk.run(&llm, "You charged order A-1042 twice!").await?;
-    for denied in &done.denied {
-        println!("\nnot run: {}: {}", denied.call, denied.reason);
-    }
+    done.denied.iter().for_each(|denied| println!("\nnot run: {}: {}", denied.call, denied.reason));
     println!("\n{}", String::try_from(done)?);
     Ok(())
 }

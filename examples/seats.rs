@@ -1,7 +1,8 @@
 //! A desk that knows how many seats a workshop has left: none left is not the same as no such workshop, three look-ups are
 //! enough, and nobody is told that a seat was booked.
 //!
-//! Run it: `cargo run --release --example seats`, with ANTHROPIC_API_KEY or another model that calls tools.
+//! Run it with ANTHROPIC_API_KEY or another model that calls tools: `cargo run --release --example seats`. Without one:
+//! `PATTERNS_MODEL=script:examples/scripts/seats.jsonl cargo run --example seats`.
 #![allow(clippy::print_stdout)]
 
 use patterns::schemars::{self, JsonSchema};
@@ -29,7 +30,10 @@ async fn main() -> Result<()> {
             )),
         }
     });
-    let claims_a_booking = |answer: &str| ["booked", "reserved"].iter().any(|word| answer.contains(word));
+    let claims =
+        ["i booked", "have booked", "'ve booked", "is booked", "are booked", "been booked", "reserved"];
+    let claims_a_booking =
+        move |answer: &str| claims.iter().any(|claim| answer.to_lowercase().contains(claim));
     let desk = agent(
         "You tell how many seats workshops have. Keep a full workshop apart from one that does not exist. \
          You cannot book; say that the front desk does.",
@@ -44,7 +48,10 @@ async fn main() -> Result<()> {
     let llm = layers::standard(connect_default()?.0, layers::Options::default());
     for question in ["Is there room in Pottery?", "Two seats in Weaving, please!", "Book me into Bread."] {
         let done = desk.run(&llm, question).await?;
-        println!("> {question}\n{}\n", String::try_from(done)?);
+        let accepted = done.verdict.as_ref().is_some_and(|verdict| verdict.accepted);
+        let answer = String::try_from(done)?;
+        // an answer that still claims a booking is not said
+        println!("> {question}\n{}\n", if accepted { &answer } else { "Please ask the front desk." });
     }
     Ok(())
 }

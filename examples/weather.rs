@@ -1,6 +1,7 @@
 //! The agent loop with one tool: the weather, never guessed.
 //!
-//! Run it: `cargo run --release --example weather`, with ANTHROPIC_API_KEY or another model that calls tools.
+//! Run it with ANTHROPIC_API_KEY or another model that calls tools: `cargo run --release --example weather`. Without one:
+//! `PATTERNS_MODEL=script:examples/scripts/weather.jsonl cargo run --example weather`.
 #![allow(clippy::print_stdout)]
 
 use patterns::schemars::{self, JsonSchema};

@@ -27,17 +27,24 @@ const JUDGE: &str = "The answer answers the question, and the lines in <evidence
 
 pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     let how = &args.how;
+    let question = args.question.as_deref().unwrap_or_default();
+    if question.trim().is_empty() {
+        let message = "the question is empty; ask for instance \"Where is the config loaded?\"";
+        return Err(Error::new(ErrorKind::Config, message));
+    }
     let progress = Progress::new(how.quiet, how.progress);
-    let agent = build(args, &progress).await?;
+    let journal = match &how.keep.resume {
+        Some(file) if !how.dry_run => Some(Journal::open(file)?),
+        _ => None,
+    };
+    let agent = build(args, journal.as_ref(), &progress).await?;
     let shape = agent.shape();
     if how.dry_run {
         picture(&shape)?;
         return Ok(Exit::Done);
     }
-    let question = args.question.as_deref().unwrap_or_default();
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let watch = Watch::start(how, &progress)?;
-    let journal = how.keep.resume.as_ref().map(Journal::open).transpose()?;
     let tell = !how.quiet && how.progress != Show::Plain;
     let observe = Observe::new(listen(progress.clone(), tell));
     let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
@@ -99,7 +106,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     Ok(exit)
 }
 
-async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>> {
+async fn build(args: &args::Agent, journal: Option<&Journal>, progress: &Progress) -> Result<Agent<'static>> {
     let repository = Repository::open(&args.root).map_err(|error| {
         Error::new(ErrorKind::Config, format!("{}; name another --root", error.message()))
     })?;
@@ -122,6 +129,9 @@ async fn build(args: &args::Agent, progress: &Progress) -> Result<Agent<'static>
             let progress = progress.clone();
             move |question| ask(question, progress.clone())
         });
+    if let Some(journal) = journal {
+        agent = agent.journal(journal);
+    }
     if args.judge {
         agent = agent.until(JUDGE).evidence(move |answer| repository.cited_lines(answer));
     }

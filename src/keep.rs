@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use futures::future::{BoxFuture, FutureExt};
+use patterns::file::Size;
 use patterns::layers::{self, Budget, Chaos, Journal, Layer, Limit, Meter, Observe, Record, Retry};
 use patterns::price::{Prices, Terms, Usd};
 use patterns::providers::Connection;
 use patterns::{
-    Calls, DEFAULT_MAX_TOKENS, Error, ErrorKind, Llm, Reply, Request, Result, connect, connect_default,
+    Calls, DEFAULT_MAX_TOKENS, Error, ErrorKind, Llm, Reply, Request, Result, Usage, connect, connect_default,
 };
 
 use crate::terminal::say;
@@ -78,6 +79,11 @@ pub(crate) struct Hand {
     pub(crate) stop: Stop,
 }
 
+/// The tokens of a reply, and of what it is made from, that a cost is guessed by.
+const USUAL: u64 = 500;
+/// What the patterns add to a prompt at most, in tokens: how to answer, labels, tags.
+const ADDED: u64 = 2_000;
+
 impl Keep {
     /// The prices: the built-in ones and those of the user's file.
     pub(crate) fn prices(&self) -> Result<Arc<Prices>> {
@@ -87,23 +93,43 @@ impl Keep {
         }
     }
 
-    /// The most that a run can cost, in words; nothing where the model or its price is not known.
-    pub(crate) fn bound(&self, model: Option<&str>, calls: Calls, input: &str) -> Result<Option<String>> {
+    /// What a run will cost, and the most that it can cost, in words; nothing where the model is not known.
+    pub(crate) fn cost(
+        &self,
+        model: Option<&str>,
+        calls: Calls,
+        size: &Size,
+        input: &str,
+    ) -> Result<Option<String>> {
         let connection = model.map_or_else(|| connect_default().map(|(connection, _)| connection), connect);
         let Ok(connection) = connection else { return Ok(None) };
-        let (Some(model), Some(most)) = (connection.model(&Request::default()), calls.most) else {
+        let (Some(model), Some(expected), Some(most)) =
+            (connection.model(&Request::default()), calls.expected, calls.most)
+        else {
             return Ok(None);
         };
         let prices = self.prices()?;
-        let Some(price) = prices.get(&model) else {
-            return Ok(Some(format!("what {model} costs is not known; add it with --prices")));
+        let mut models = vec![model];
+        models.extend(size.models.iter().cloned());
+        let mut costs = Vec::new();
+        // usual texts have four bytes to a token, and none has more than a token to a byte
+        let bytes = (size.words + input.len()) as u64;
+        let reply = u64::from(size.max_tokens.max(DEFAULT_MAX_TOKENS));
+        for model in &models {
+            let Some(price) = prices.get(model) else {
+                return Ok(Some(format!("what {model} costs is not known; add it with --prices")));
+            };
+            let usage = Usage { input_tokens: bytes / 4 + USUAL, output_tokens: USUAL, ..Usage::default() };
+            let usual = price.cost(&usage, Terms::default()).dollars() * expected as f64;
+            costs.push((price.run_at_most(most, bytes + ADDED, reply).dollars(), usual, model));
+        }
+        let Some((most, usual, model)) = costs.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return Ok(None);
         };
-        // a prompt holds at most the input and two earlier replies in full
-        let reply = u64::from(DEFAULT_MAX_TOKENS);
-        let prompt = input.len() as u64 / 3 + 2 * reply;
-        let worst = price.at_most(prompt, reply, Terms::of(&Request::default())).dollars() * most as f64;
         Ok(Some(format!(
-            "at most ${worst:.2} with {model}: {most} calls with prompts of {prompt} tokens and replies of {reply}"
+            "about ${usual:.4} with {model}, if prompts and replies have some {USUAL} tokens\n\
+             at most ${most:.2}: every reply cut at {reply} tokens and asked for again with twice the room, every prompt \
+             with all replies before it; --max-usd sets a limit"
         )))
     }
 

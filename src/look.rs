@@ -54,7 +54,12 @@ pub(crate) fn picture(shape: &Shape) -> Result<()> {
         };
         styled.to_string()
     }))?;
-    print(&format!("{} for one input", shape.calls()))
+    let calls = shape.calls();
+    let expected = match calls.expected {
+        Some(expected) if calls.most != Some(calls.fewest) => format!(", about {expected} as a rule"),
+        _ => String::new(),
+    };
+    print(&format!("{calls} for one input{expected}"))
 }
 
 /// `patterns new NAME`

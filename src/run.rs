@@ -79,8 +79,8 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
             (None, None) => String::new(),
             (file, text) => input::read(file.as_deref(), text.as_deref())?,
         };
-        if let Some(bound) = how.keep.bound(how.model.as_deref(), shape.calls(), &input)? {
-            print(&bound)?;
+        if let Some(cost) = how.keep.cost(how.model.as_deref(), shape.calls(), flow.size(), &input)? {
+            print(&cost)?;
         }
         return Ok(Exit::Done);
     }

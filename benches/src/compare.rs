@@ -28,7 +28,7 @@ impl Server {
         Self {
             process,
             url: format!("http://{}", address.trim()),
-            client: reqwest::Client::new(),
+            client: reqwest::Client::builder().no_proxy().build().unwrap(),
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
         }
     }
@@ -48,7 +48,15 @@ impl Drop for Server {
 }
 
 fn own() -> Command {
-    Command::new(std::env::current_exe().unwrap())
+    direct(Command::new(std::env::current_exe().unwrap()))
+}
+
+/// Without the proxies that the environment names.
+fn direct(mut command: Command) -> Command {
+    for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn name(value: &impl ValueEnum) -> String {
@@ -87,7 +95,7 @@ pub(crate) fn instructions() -> bool {
     let server = Server::start();
     let count = |way, order, calls, at_once| {
         let job = Job { way, order, calls, at_once, runtime: Runtime::Ct };
-        let mut command = Command::new("valgrind");
+        let mut command = direct(Command::new("valgrind"));
         command
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
             .arg(std::env::current_exe().unwrap());

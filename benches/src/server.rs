@@ -78,7 +78,8 @@ async fn answer(
         counts.delay_ms.store(delay, Relaxed);
         return Ok(Response::new(Full::from(serde_json::to_vec(&counts.take()).unwrap())));
     }
-    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body =
+        request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let calls = counts.calls.fetch_add(1, Relaxed) + 1;
     counts.peak.fetch_max(counts.under_way.fetch_add(1, Relaxed) + 1, Relaxed);
     let delay = counts.delay_ms.load(Relaxed);

@@ -50,7 +50,8 @@ fuzz_target!(|path: &str| {
         assert!(text == "1| inside\n" || text == "1| i\n", "{path:?} reads {text:?}");
     }
     // a citation of it is one or none, and exists only inside
-    for citation in REPOSITORY.citations(&format!("see {path}:1")) {
+    for citation in REPOSITORY.citations(&format!("see {path}:1 {path}")) {
+        assert!(!citation.path.is_empty());
         if let Ok(lines) = citation.lines {
             assert!(!lines.iter().any(|line| line.contains(SECRET)), "{path:?}");
         }

@@ -4,12 +4,10 @@ use std::fmt;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::choose::{Chosen, read_text, unreadable};
 use crate::error::Result;
-use crate::flow::{BoxFlow, Flow, Under};
-use crate::gate::{Check, gated_shape, pass};
-use crate::llm::{Llm, OneOf};
-use crate::reply::Reply;
+use crate::flow::{BoxFlow, Came, Flow, Last, Under, last_apart};
+use crate::gate::{Check, gated_shape};
+use crate::llm::Llm;
 use crate::shape::Shape;
 
 /// A flow, then another on its text; made by [`Flow::then`].
@@ -72,28 +70,15 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
         .boxed()
     }
 
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
         async move {
             let text = self.run_first(llm, input).await?;
-            self.second.run_gated(&Under::new(llm, self.segment()), &text, gates).await
-        }
-        .boxed()
-    }
-
-    fn run_choice<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        async move {
-            let text = self.run_first(llm, input).await?;
-            self.second.run_choice(&Under::new(llm, self.segment()), &text, one_of).await
+            self.second.run_last(&Under::new(llm, self.segment()), &text, last).await
         }
         .boxed()
     }
@@ -101,19 +86,6 @@ impl<A: Flow, B: Flow> Flow for Then<A, B> {
     fn check(&self) -> Result<()> {
         self.first.check()?;
         self.second.check()
-    }
-
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        async move {
-            let text = self.run_first(llm, input).await?;
-            self.second.run_ending(&Under::new(llm, self.segment()), &text, ending).await
-        }
-        .boxed()
     }
 
     fn steps(&self) -> usize {
@@ -183,19 +155,20 @@ impl Flow for Chain<'_> {
         .boxed()
     }
 
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
         async move {
             let text = self.run_to_last(llm, input).await?;
-            match self.steps.last() {
-                Some(last) => {
-                    last.run_gated(&Under::new(llm, segment(self.steps.len() - 1)), &text, gates).await
+            match (self.steps.last(), last) {
+                (Some(step), last) => {
+                    step.run_last(&Under::new(llm, segment(self.steps.len() - 1)), &text, last).await
                 }
-                None => pass(self, llm, input, &gates).await,
+                (None, Last::EndsWith(_)) => Ok(Came::text(text)),
+                (None, last) => last_apart(self, llm, input, last).await,
             }
         }
         .boxed()
@@ -207,44 +180,6 @@ impl Flow for Chain<'_> {
 
     fn steps(&self) -> usize {
         self.steps.len().max(1)
-    }
-
-    fn run_choice<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        async move {
-            let text = self.run_to_last(llm, input).await?;
-            match self.steps.last() {
-                Some(last) => {
-                    last.run_choice(&Under::new(llm, segment(self.steps.len() - 1)), &text, one_of).await
-                }
-                None => {
-                    read_text(input, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(input), llm))
-                }
-            }
-        }
-        .boxed()
-    }
-
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        async move {
-            let text = self.run_to_last(llm, input).await?;
-            match self.steps.last() {
-                Some(last) => {
-                    last.run_ending(&Under::new(llm, segment(self.steps.len() - 1)), &text, ending).await
-                }
-                None => Ok(text),
-            }
-        }
-        .boxed()
     }
 
     fn shape(&self) -> Shape {

@@ -57,47 +57,22 @@ pub trait Flow: Send + Sync {
         async move { self.run(llm, input).await?.try_into().map_err(Into::into) }.boxed()
     }
 
-    /// Runs the flow with `gates` after its last step, which is asked again when a gate says so.
+    /// Runs the flow so that its last step does something beside writing its text: a chain hands `last` on to its last
+    /// step, and a prompt knows how to do it.
     #[doc(hidden)]
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
-        async move { pass(self, llm, input, &gates).await }.boxed()
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        last_apart(self, llm, input, last)
     }
 
     /// The picture of the flow with `gates` after its last step.
     #[doc(hidden)]
     fn shape_gated<'a>(&'a self, gates: Vec<&'a Check<'a>>) -> Shape {
         gated_shape(self.shape(), &gates)
-    }
-
-    /// Runs the flow so that its last call ends in one of the labels.
-    #[doc(hidden)]
-    fn run_choice<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        async move {
-            let text = self.run_text(&Under::apart(llm), input).await?;
-            read_text(&text, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(&text), llm))
-        }
-        .boxed()
-    }
-
-    /// Runs the flow so that its last prompt ends with `ending`: how the answer shall be written.
-    #[doc(hidden)]
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        async move { self.run_text(&Under::apart(llm), &format!("{input}\n\n{ending}")).await }.boxed()
     }
 
     /// How many steps of a chain this is.
@@ -188,6 +163,80 @@ pub trait Flow: Send + Sync {
     }
 }
 
+/// What the last step of a flow does beside writing its text.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub enum Last<'a> {
+    /// Its text passes these gates; it is asked again when one says so.
+    Passes(Vec<&'a Check<'a>>),
+    /// Its last call ends in one of the labels.
+    Chooses(&'a OneOf),
+    /// Its prompt ends with this: how the answer shall be written.
+    EndsWith(&'a str),
+}
+
+/// What came of the last step.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Came {
+    pub(crate) text: String,
+    pub(crate) chosen: Option<Chosen>,
+}
+
+impl Came {
+    pub(crate) fn text(text: String) -> Self {
+        Self { text, chosen: None }
+    }
+
+    pub(crate) fn chosen(chosen: Chosen) -> Self {
+        Self { text: chosen.label.clone(), chosen: Some(chosen) }
+    }
+
+    /// The choice that a finished text makes.
+    pub(crate) fn read(text: &str, one_of: &OneOf, llm: &dyn Llm) -> Result<Self> {
+        let chosen = read_text(text, one_of);
+        chosen.map(Self::chosen).map_err(|unread| unreadable(unread, &Reply::text_of(text), llm))
+    }
+}
+
+/// Does what the last step shall do outside of the flow, for flows that cannot hand it on.
+pub(crate) fn last_apart<'a, F: Flow + ?Sized>(
+    flow: &'a F,
+    llm: &'a dyn Llm,
+    input: &'a str,
+    last: Last<'a>,
+) -> BoxFuture<'a, Result<Came>> {
+    async move {
+        match last {
+            Last::Passes(gates) => pass(flow, llm, input, &gates).await.map(Came::text),
+            Last::Chooses(one_of) => {
+                let text = flow.run_text(&Under::apart(llm), input).await?;
+                Came::read(&text, one_of, llm)
+            }
+            Last::EndsWith(ending) => {
+                let input = format!("{input}\n\n{ending}");
+                flow.run_text(&Under::apart(llm), &input).await.map(Came::text)
+            }
+        }
+    }
+    .boxed()
+}
+
+/// Runs `flow` so that its last call ends in one of the labels.
+pub(crate) async fn choose_by<F: Flow + ?Sized>(
+    flow: &F,
+    llm: &dyn Llm,
+    input: &str,
+    one_of: &OneOf,
+) -> Result<Chosen> {
+    let came = flow.run_last(llm, input, Last::Chooses(one_of)).await?;
+    match came.chosen {
+        Some(chosen) => Ok(chosen),
+        None => read_text(&came.text, one_of)
+            .map_err(|unread| unreadable(unread, &Reply::text_of(&came.text), llm)),
+    }
+}
+
 /// A flow of any kind, with text as output.
 pub type BoxFlow<'f> = Box<dyn Flow<Output = String> + 'f>;
 
@@ -202,35 +251,19 @@ impl<F: Flow> Flow for AsText<F> {
     fn shape(&self) -> Shape {
         self.0.shape()
     }
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
-        self.0.run_gated(llm, input, gates)
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        self.0.run_last(llm, input, last)
     }
     fn shape_gated<'a>(&'a self, gates: Vec<&'a Check<'a>>) -> Shape {
         self.0.shape_gated(gates)
     }
-    fn run_choice<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        self.0.run_choice(llm, input, one_of)
-    }
     fn check(&self) -> Result<()> {
         self.0.check()
-    }
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        self.0.run_ending(llm, input, ending)
     }
     fn steps(&self) -> usize {
         self.0.steps()
@@ -247,35 +280,19 @@ macro_rules! forward {
             fn shape(&self) -> Shape {
                 (**self).shape()
             }
-            fn run_gated<'a>(
+            fn run_last<'a>(
                 &'a self,
                 llm: &'a dyn Llm,
                 input: &'a str,
-                gates: Vec<&'a Check<'a>>,
-            ) -> BoxFuture<'a, Result<String>> {
-                (**self).run_gated(llm, input, gates)
+                last: Last<'a>,
+            ) -> BoxFuture<'a, Result<Came>> {
+                (**self).run_last(llm, input, last)
             }
             fn shape_gated<'a>(&'a self, gates: Vec<&'a Check<'a>>) -> Shape {
                 (**self).shape_gated(gates)
             }
-            fn run_choice<'a>(
-                &'a self,
-                llm: &'a dyn Llm,
-                input: &'a str,
-                one_of: &'a OneOf,
-            ) -> BoxFuture<'a, Result<Chosen>> {
-                (**self).run_choice(llm, input, one_of)
-            }
             fn check(&self) -> Result<()> {
                 (**self).check()
-            }
-            fn run_ending<'a>(
-                &'a self,
-                llm: &'a dyn Llm,
-                input: &'a str,
-                ending: &'a str,
-            ) -> BoxFuture<'a, Result<String>> {
-                (**self).run_ending(llm, input, ending)
             }
             fn steps(&self) -> usize {
                 (**self).steps()
@@ -301,35 +318,19 @@ impl<F: Flow> Flow for WithModel<F> {
     fn shape(&self) -> Shape {
         self.flow.shape().noting(&self.model)
     }
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
-        async move { self.flow.run_gated(&Under::with_model(llm, &self.model), input, gates).await }.boxed()
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        async move { self.flow.run_last(&Under::with_model(llm, &self.model), input, last).await }.boxed()
     }
     fn shape_gated<'a>(&'a self, gates: Vec<&'a Check<'a>>) -> Shape {
         self.flow.shape_gated(gates).noting(&self.model)
     }
-    fn run_choice<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        async move { self.flow.run_choice(&Under::with_model(llm, &self.model), input, one_of).await }.boxed()
-    }
     fn check(&self) -> Result<()> {
         self.flow.check()
-    }
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        async move { self.flow.run_ending(&Under::with_model(llm, &self.model), input, ending).await }.boxed()
     }
     fn steps(&self) -> usize {
         self.flow.steps()

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 
 use crate::answer::{self, Unread, wrap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::flow::{Flow, Under};
+use crate::flow::{Came, Flow, Last, Under, last_apart};
 use crate::judge::{Judge, Verdict};
 use crate::llm::Llm;
 use crate::path::Path;
@@ -182,7 +182,7 @@ impl<'f> Check<'f> {
             Source::Word(_) => "word",
             Source::Judge(judge) => {
                 let judge = judge.shape(asks);
-                let calls = judge.calls().times(1, texts);
+                let calls = judge.calls().attempts(texts);
                 return if self.name.is_empty() {
                     Shape { calls, ..judge }
                 } else {
@@ -275,7 +275,7 @@ pub(crate) async fn pass<F: Flow + ?Sized>(
             }
             *left -= 1;
             attempt += 1;
-            let input = rework(input, &text, &reason);
+            let input = rework(input, [(&*text, &*reason)]);
             text = step.run_text(&Under::new(llm, format!("attempt {attempt}")), &input).await?;
             continue 'again;
         }
@@ -283,13 +283,18 @@ pub(crate) async fn pass<F: Flow + ?Sized>(
     }
 }
 
-/// The input of a step that is asked again: what it was asked, what it wrote, and why that will not do.
-pub(crate) fn rework(input: &str, text: &str, reason: &str) -> String {
-    format!(
-        "{input}\n\nYour last answer to this was:\n{}\n\nIt cannot be used:\n{}\n\nWrite the whole answer again, better.",
-        wrap("previous", text),
-        wrap("feedback", reason)
-    )
+/// The input of a step that is asked again: what it was asked, what it has written, and what is wrong with that.
+pub(crate) fn rework<'a>(input: &str, earlier: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = input.to_owned();
+    for (previous, feedback) in earlier {
+        text.push_str(&format!(
+            "\n\nAn earlier answer to this:\n{}\n\nWhat is wrong with it:\n{}",
+            wrap("previous", previous),
+            wrap("feedback", feedback)
+        ));
+    }
+    text.push_str("\n\nWrite the whole answer again, so that nothing of this is wrong any more.");
+    text
 }
 
 /// A flow whose text must pass a gate; made by [`Flow::gate`] and [`Flow::gate_by`].
@@ -316,17 +321,23 @@ impl<F: Flow> Flow for Gate<'_, F> {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        self.flow.run_gated(llm, input, vec![&self.check])
+        let last = Last::Passes(vec![&self.check]);
+        async move { Ok(self.flow.run_last(llm, input, last).await?.text) }.boxed()
     }
 
-    fn run_gated<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        mut gates: Vec<&'a Check<'a>>,
-    ) -> BoxFuture<'a, Result<String>> {
-        gates.insert(0, &self.check);
-        self.flow.run_gated(llm, input, gates)
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        match last {
+            Last::Passes(mut gates) => {
+                gates.insert(0, &self.check);
+                self.flow.run_last(llm, input, Last::Passes(gates))
+            }
+            last => last_apart(self, llm, input, last),
+        }
     }
 
     fn shape(&self) -> Shape {
@@ -351,7 +362,7 @@ impl<F: Flow> Flow for Gate<'_, F> {
 pub(crate) fn gated_shape(mut step: Shape, gates: &[&Check<'_>]) -> Shape {
     let repairs: u32 = gates.iter().map(|gate| gate.repairs).sum();
     let attempts = repairs as usize + 1;
-    step.calls = step.calls.times(1, attempts);
+    step.calls = step.calls.attempts(attempts);
     if repairs > 0 {
         step = step.noting(&format!("at most {attempts} attempts"));
     }

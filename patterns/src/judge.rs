@@ -147,11 +147,11 @@ impl<'f> Judge<'f> {
     pub(crate) fn shape(&self, most_asks: usize) -> Shape {
         match &self.source {
             Source::Criteria(criteria) => {
-                Shape::new("judge", criteria, Calls::exactly(1).times(1, most_asks))
+                Shape::new("judge", criteria, Calls::exactly(1).attempts(most_asks))
             }
             Source::Flow(flow) => {
                 let flow = flow.shape();
-                Shape::new("judge", "", flow.calls().times(1, most_asks)).part("", flow)
+                Shape::new("judge", "", flow.calls().attempts(most_asks)).part("", flow)
             }
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::answer::wrap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::flow::{BoxFlow, Flow, Under};
+use crate::flow::{BoxFlow, Flow, Last, Under};
 use crate::llm::{Label, Llm};
 use crate::outcome::{Census, Policy};
 use crate::parts::{Part, absent, first_error, lost, results, tell_missing};
@@ -300,7 +300,7 @@ impl<'f> Orchestrate<'f> {
     async fn make_plan(&self, llm: &dyn Llm, subject: &str, done: Option<&HashSet<&str>>) -> Result<Plan> {
         let terms = self.terms();
         let format = terms.format(done.is_some());
-        let text = self.planner.run_ending(llm, subject, &format).await;
+        let text = self.planner.run_last(llm, subject, Last::EndsWith(&format)).await.map(|came| came.text);
         let defects = match terms.read(text, done).map_err(|error| error.at(&llm.place()))? {
             Ok(plan) => return Ok(plan),
             Err(defects) => defects,
@@ -313,7 +313,7 @@ impl<'f> Orchestrate<'f> {
             wrap("plan", &defects.text)
         );
         let again = &Under::new(llm, "again");
-        let text = self.planner.run_ending(again, subject, &ending).await;
+        let text = self.planner.run_last(again, subject, Last::EndsWith(&ending)).await.map(|came| came.text);
         match text {
             // a reply that is cut twice is a cut reply, not a bad plan
             Err(error) => Err(error.at(&again.place())),
@@ -412,11 +412,14 @@ impl Flow for Orchestrate<'_> {
         let plans = 1 + self.rounds as usize;
         let tasks = plans.saturating_mul(self.at_most);
         let fewest = if let Policy::AtLeast(n) = self.policy { n } else { 1 };
-        let one = workers.iter().map(|(_, worker)| worker.calls()).reduce(Calls::or).unwrap_or(Calls::NONE);
+        let one = Calls::any_of(workers.iter().map(|(_, worker)| worker.calls()));
+        let work = Calls {
+            most: one.times(fewest, tasks.saturating_mul(1 + self.retries as usize)).most,
+            ..one.times(fewest, self.at_most)
+        };
         // every plan may be asked for twice
-        let calls = planner.calls().times(1, 2 * plans)
-            + one.times(fewest, tasks.saturating_mul(1 + self.retries as usize))
-            + merge.as_ref().map_or(Calls::NONE, Shape::calls);
+        let calls =
+            planner.calls().attempts(2 * plans) + work + merge.as_ref().map_or(Calls::NONE, Shape::calls);
         let title = format!("at most {} tasks, {}", self.at_most, policy_words(self.policy));
         let mut shape = Shape::new("orchestrate", "", calls).noting(&title).part("plan", planner);
         shape.parts.extend(workers);

@@ -152,6 +152,21 @@ impl Price {
         self.on(terms, tokens)
     }
 
+    /// The most that `calls` calls of one run can cost: each prompt holds `prompt` tokens and all earlier replies, and each
+    /// reply of `reply` tokens is cut and asked for again with twice the room. Attempts that fail are not counted.
+    pub fn run_at_most(&self, calls: u64, prompt: u64, reply: u64) -> Usd {
+        let grown = reply.saturating_mul(2);
+        let one = |earlier: u64| {
+            let prompt = prompt.saturating_add(grown.saturating_mul(earlier));
+            self.at_most(prompt, reply, Terms::default()) + self.at_most(prompt, grown, Terms::default())
+        };
+        // of very many calls, each as the last
+        let counted = calls.min(10_000);
+        let first: Usd = (0..counted).map(one).sum();
+        let last = one(calls.saturating_sub(1));
+        first + Usd(last.0.saturating_mul(calls - counted))
+    }
+
     /// Whether it costs nothing, whatever is used.
     pub fn is_free(&self) -> bool {
         let most = |rates: &Rates| {

@@ -2,11 +2,11 @@
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::answer::{fill_all, wrap};
-use crate::choose::{Chosen, choose};
+use crate::answer::{appended, fill_all, with_input};
+use crate::choose::choose;
 use crate::error::Result;
-use crate::flow::Flow;
-use crate::llm::{Effort, Llm, OnText, OneOf, Request};
+use crate::flow::{Came, Flow, Last, last_apart};
+use crate::llm::{Effort, Llm, OnText, Request};
 use crate::message::Message;
 use crate::shape::{Calls, Shape};
 
@@ -122,24 +122,13 @@ impl Flow for Prompt {
         answer(llm, self.request(input))
     }
 
-    fn run_choice<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        choose(llm, self.request(input), one_of).boxed()
-    }
-
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        let mut request = self.request.clone();
-        request.messages = Request::new(format!("{}\n\n{ending}", render(&self.text, input))).messages;
-        llm.call(request).map(|reply| reply?.into_answer().map_err(|error| error.at(&llm.place()))).boxed()
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        last_call(self, llm, input, self.request(input), last)
     }
 
     fn shape(&self) -> Shape {
@@ -152,27 +141,16 @@ impl Flow for str {
     type Output = String;
 
     fn run<'a>(&'a self, llm: &'a dyn Llm, input: &'a str) -> BoxFuture<'a, Result<String>> {
-        answer(llm, Request::new(render(self, input)))
+        answer(llm, Request::new(with_input(self, input)))
     }
 
-    fn run_choice<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        choose(llm, Request::new(render(self, input)), one_of).boxed()
-    }
-
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        llm.call(Request::new(format!("{}\n\n{ending}", render(self, input))))
-            .map(|reply| reply?.into_answer().map_err(|error| error.at(&llm.place())))
-            .boxed()
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        last_call(self, llm, input, Request::new(with_input(self, input)), last)
     }
 
     fn shape(&self) -> Shape {
@@ -187,22 +165,13 @@ impl Flow for String {
         self.as_str().run(llm, input)
     }
 
-    fn run_choice<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
-        self.as_str().run_choice(llm, input, one_of)
-    }
-
-    fn run_ending<'a>(
-        &'a self,
-        llm: &'a dyn Llm,
-        input: &'a str,
-        ending: &'a str,
-    ) -> BoxFuture<'a, Result<String>> {
-        self.as_str().run_ending(llm, input, ending)
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        self.as_str().run_last(llm, input, last)
     }
 
     fn shape(&self) -> Shape {
@@ -218,17 +187,29 @@ fn answer(llm: &dyn Llm, mut request: Request) -> BoxFuture<'_, Result<String>> 
             None => listener,
         });
     }
-    llm.call(request).map(|reply| reply?.into_answer().map_err(|error| error.at(&llm.place()))).boxed()
+    text(llm, request).boxed()
 }
 
-/// The prompt with its input: at `{input}`, else appended.
-fn render(text: &str, input: &str) -> String {
-    if text.contains("{input}") { fill_all(text, &[("input", input)]) } else { appended(text, input) }
+async fn text(llm: &dyn Llm, request: Request) -> Result<String> {
+    llm.call(request).await?.into_answer().map_err(|error| error.at(&llm.place()))
 }
 
-/// The prompt with its input in an `<input>` tag. An empty input is not appended.
-fn appended(text: &str, input: &str) -> String {
-    if input.is_empty() { text.to_owned() } else { format!("{text}\n\n{}", wrap("input", input)) }
+/// Makes the call as the last of a flow.
+fn last_call<'a, F: Flow + ?Sized>(
+    flow: &'a F,
+    llm: &'a dyn Llm,
+    input: &'a str,
+    mut request: Request,
+    last: Last<'a>,
+) -> BoxFuture<'a, Result<Came>> {
+    match last {
+        Last::Passes(_) => last_apart(flow, llm, input, last),
+        Last::Chooses(one_of) => choose(llm, request, one_of).map(|chosen| chosen.map(Came::chosen)).boxed(),
+        Last::EndsWith(ending) => {
+            request.messages = vec![Message::user(format!("{}\n\n{ending}", request.text()))];
+            text(llm, request).map(|text| text.map(Came::text)).boxed()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -240,8 +221,8 @@ mod tests {
         #[test]
         fn what_a_user_writes_arrives_byte_for_byte(input in ".*", braces in "[{}$<>/input ]*") {
             let input = format!("{input}{braces}");
-            prop_assert_eq!(render("a {input} b {x} $1 {", &input), format!("a {input} b {{x}} $1 {{"));
-            prop_assert!(input.is_empty() || render("Say it.", &input).contains(&input));
+            prop_assert_eq!(with_input("a {input} b {x} $1 {", &input), format!("a {input} b {{x}} $1 {{"));
+            prop_assert!(input.is_empty() || with_input("Say it.", &input).contains(&input));
         }
     }
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use futures::future::{BoxFuture, FutureExt};
 use serde::Serialize;
 
-use crate::answer::{Unread, wrap};
+use crate::answer::Unread;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::flow::{BoxFlow, Flow, Under};
-use crate::gate::{Check, Passes};
+use crate::gate::{Check, Passes, rework};
 use crate::judge::Verdict;
 use crate::llm::Llm;
 use crate::path::Path;
@@ -203,18 +203,14 @@ impl<'f> Refine<'f> {
 
     /// The input of the next draft: the task, and the latest drafts with their feedback.
     fn next_input(&self, input: &str, rounds: &[Round]) -> String {
-        let mut text = input.to_owned();
-        for round in &rounds[rounds.len().saturating_sub(self.window)..] {
-            let feedback = round.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str());
-            let feedback = if feedback.is_empty() { "It was not accepted." } else { feedback };
-            text.push_str(&format!(
-                "\n\nAn earlier answer to this:\n{}\n\nWhat is wrong with it:\n{}",
-                wrap("previous", &round.text),
-                wrap("feedback", feedback)
-            ));
-        }
-        text.push_str("\n\nWrite the whole answer again, so that nothing of this is wrong any more.");
-        text
+        let rounds = &rounds[rounds.len().saturating_sub(self.window)..];
+        rework(
+            input,
+            rounds.iter().map(|round| {
+                let feedback = round.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str());
+                (&*round.text, if feedback.is_empty() { "It was not accepted." } else { feedback })
+            }),
+        )
     }
 
     /// Asks the checks about a draft, cheapest first.
@@ -349,8 +345,9 @@ impl Flow for Refine<'_> {
         // the first check may end a round; a judge may be asked twice for its verdict
         let checks: Vec<Shape> = self.checks.iter().map(|check| check.shape(self.rounds, 2)).collect();
         let fewest = checks.first().map_or(0, |check| check.calls().fewest);
-        let most: Calls = checks.iter().map(Shape::calls).sum();
-        let calls = Calls { fewest, most: most.most } + draft.calls().times(1, self.rounds);
+        let all: Calls = checks.iter().map(Shape::calls).sum();
+        let checked = Calls { fewest, expected: all.times(1, self.rounds).expected, most: all.most };
+        let calls = checked + draft.calls().times(1, self.rounds);
         let mut shape = Shape::new("refine", "", calls)
             .noting(&format!("at most {} drafts", self.rounds))
             .part("draft", draft);

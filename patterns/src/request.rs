@@ -42,20 +42,20 @@ pub struct Request {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
     /// Whether it must call one.
-    #[serde(skip_serializing_if = "ToolChoice::is_auto")]
+    #[serde(skip_serializing_if = "is_default")]
     pub tool_choice: ToolChoice,
     /// Whether it may call at most one at a time.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "is_default")]
     pub disable_parallel_tool_use: bool,
     /// What the reply shall be.
-    #[serde(skip_serializing_if = "Expect::is_text")]
+    #[serde(skip_serializing_if = "is_default")]
     pub expect: Expect,
     /// Further fields of the provider's own API, sent as they are.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     pub extra: serde_json::Map<String, serde_json::Value>,
     /// Which of several samples of the same request this is, from 1; 0 when there is only one. No cache or journal
     /// may answer two samples with one reply.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub sample: u32,
     /// Where in the flow the call is made.
     #[serde(skip)]
@@ -69,9 +69,9 @@ pub struct Request {
     pub on_event: Option<OnEvent>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // the shape that serde asks for
-fn is_zero(n: &u32) -> bool {
-    *n == 0
+/// What is left out of what is written.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Request {
@@ -155,12 +155,6 @@ pub enum Expect {
     /// One of a closed set of labels. A provider may choose by its own means (scores, constrained decoding) and say so
     /// in [`Reply::choice`](crate::Reply::choice); otherwise it adds [`OneOf::envelope`] to the prompt, and the caller reads the text.
     OneOf(OneOf),
-}
-
-impl Expect {
-    fn is_text(&self) -> bool {
-        *self == Self::Text
-    }
 }
 
 /// A label and what it stands for.
@@ -278,7 +272,7 @@ pub enum ToolSpec {
         /// The JSON Schema of its arguments.
         input_schema: serde_json::Value,
         /// Whether the provider shall hold the model to the schema.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "is_default")]
         strict: bool,
     },
     /// A tool that the service runs, or knows by its type: passed through as it is.
@@ -298,12 +292,6 @@ pub enum ToolChoice {
     Tool(String),
     /// It must not.
     None,
-}
-
-impl ToolChoice {
-    fn is_auto(&self) -> bool {
-        *self == Self::Auto
-    }
 }
 
 /// A listener for the text of a reply, called with each piece as it comes.

@@ -322,12 +322,12 @@ impl Flow for Route<'_> {
             .map(|(label, flow)| (label.name.clone(), flow.shape()))
             .chain(self.otherwise.iter().map(|flow| ("otherwise".to_owned(), flow.shape())))
             .collect();
-        let any = ways.iter().map(|(_, way)| way.calls()).reduce(Calls::or).unwrap_or_default();
+        let any = Calls::any_of(ways.iter().map(|(_, way)| way.calls()));
         // a rule decides for nothing, the model for one call, or two when its answer cannot be read
-        let mut calls = Calls::between(1, 2) + any;
+        let mut calls = Calls::exactly(1).attempts(2) + any;
         for (label, _) in &self.rules {
             if let Some(flow) = self.way(label).map(|(_, flow)| flow).or(self.otherwise.as_ref()) {
-                calls = calls.or(flow.shape().calls());
+                calls = Calls { expected: calls.expected, ..Calls::any_of([calls, flow.shape().calls()]) };
             }
         }
         let mut shape = Shape::new("route", &self.question, calls);

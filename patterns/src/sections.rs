@@ -163,7 +163,7 @@ impl Flow for Sections<'_> {
         let calls = Calls {
             // a section that fails may make no call at all
             fewest: fewest.iter().take(needed).fold(0, |sum, n| sum.saturating_add(*n)),
-            most: parts.iter().map(|(_, part)| part.calls()).sum::<Calls>().most,
+            ..parts.iter().map(|(_, part)| part.calls()).sum()
         };
         let mut shape = Shape::new("sections", "", calls).noting(&policy_words(self.policy));
         shape.parts = parts;

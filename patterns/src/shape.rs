@@ -14,6 +14,10 @@ mod graph;
 pub struct Calls {
     /// The fewest.
     pub fewest: u64,
+    /// What an ordinary run makes, to plan with: all goes well at the first attempt, no vote ends early, a route takes any
+    /// of its ways (their mean), and what only the run decides (tasks, items, drafts, turns) is half-way between its
+    /// bounds. `None` when nothing bounds the calls.
+    pub expected: Option<u64>,
     /// The most; `None` when nothing bounds them.
     pub most: Option<u64>,
 }
@@ -22,40 +26,63 @@ impl Calls {
     /// No call.
     pub const NONE: Self = Self::exactly(0);
     /// Any number of calls.
-    pub const ANY: Self = Self { fewest: 0, most: None };
+    pub const ANY: Self = Self { fewest: 0, expected: None, most: None };
 
     /// Exactly `n`.
     pub const fn exactly(n: u64) -> Self {
-        Self { fewest: n, most: Some(n) }
+        Self { fewest: n, expected: Some(n), most: Some(n) }
     }
 
     /// From `fewest` to `most`.
     pub const fn between(fewest: u64, most: u64) -> Self {
-        Self { fewest, most: Some(most) }
+        Self { fewest, expected: Some(half_way(fewest, most)), most: Some(most) }
     }
 
     /// At least those of `fewest` times, at most those of `most` times.
     #[must_use]
     pub fn times(self, fewest: usize, most: usize) -> Self {
+        let (fewest, most) = (fewest as u64, most as u64);
+        let by = |n: Option<u64>, times: u64| {
+            if times == 0 { Some(0) } else { n.map(|n| n.saturating_mul(times)) }
+        };
         Self {
-            fewest: self.fewest.saturating_mul(fewest as u64),
-            most: if most == 0 { Some(0) } else { self.most.map(|n| n.saturating_mul(most as u64)) },
+            fewest: self.fewest.saturating_mul(fewest),
+            expected: by(self.expected, half_way(fewest, most)),
+            most: by(self.most, most),
         }
     }
 
-    /// Either these or `other`.
+    /// Those of one attempt, and of at most so many, should the first fail.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self { fewest: self.fewest.min(other.fewest), most: self.most.zip(other.most).map(|(a, b)| a.max(b)) }
+    pub fn attempts(self, most: usize) -> Self {
+        Self { most: self.times(1, most).most, ..self }
     }
+
+    /// Those of any of the flows.
+    #[must_use]
+    pub fn any_of(flows: impl IntoIterator<Item = Self>) -> Self {
+        let flows: Vec<Self> = flows.into_iter().collect();
+        let sum = flows.iter().try_fold(0_u64, |sum, flow| Some(sum.saturating_add(flow.expected?)));
+        Self {
+            fewest: flows.iter().map(|flow| flow.fewest).min().unwrap_or(0),
+            expected: sum.map(|sum| sum.div_ceil(flows.len().max(1) as u64)),
+            most: flows.iter().try_fold(0, |most, flow| Some(flow.most?.max(most))),
+        }
+    }
+}
+
+const fn half_way(fewest: u64, most: u64) -> u64 {
+    fewest + most.saturating_sub(fewest).div_ceil(2)
 }
 
 impl Add for Calls {
     type Output = Self;
     fn add(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         Self {
             fewest: self.fewest.saturating_add(other.fewest),
-            most: self.most.zip(other.most).map(|(a, b)| a.saturating_add(b)),
+            expected: sum(self.expected, other.expected),
+            most: sum(self.most, other.most),
         }
     }
 }

@@ -5,15 +5,14 @@ use std::ops::ControlFlow;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::choose::{Chosen, read_text, unreadable};
+use crate::choose::Chosen;
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::flow::{BoxFlow, Flow, Under};
+use crate::flow::{BoxFlow, Came, Flow, Last, Under, choose_by, last_apart};
 use crate::llm::{Label, Llm, OneOf};
 use crate::outcome::{Census, Outcome, Status, fan_out};
 use crate::parts::tell_end;
 use crate::path::Path;
-use crate::reply::Reply;
 use crate::sections::{refuse, with_defect};
 use crate::shape::{Calls, Shape};
 
@@ -265,7 +264,7 @@ impl<'f> Vote<'f> {
                     _ => (Some(text.trim().to_owned()).filter(|text| !text.is_empty()), None),
                 });
             };
-            let Chosen { label, reasoning, .. } = flow.run_choice(llm, input, one_of).await?;
+            let Chosen { label, reasoning, .. } = choose_by(flow, llm, input, one_of).await?;
             let abstains = self.abstention.as_ref().is_some_and(|abstention| abstention.name == label);
             Ok(((!abstains).then_some(label), reasoning))
         };
@@ -389,18 +388,23 @@ impl Flow for Vote<'_> {
         self.hold(llm, input).boxed()
     }
 
-    fn run_choice<'a>(
+    fn run_last<'a>(
         &'a self,
         llm: &'a dyn Llm,
         input: &'a str,
-        one_of: &'a OneOf,
-    ) -> BoxFuture<'a, Result<Chosen>> {
+        last: Last<'a>,
+    ) -> BoxFuture<'a, Result<Came>> {
+        let Last::Chooses(one_of) = last else { return last_apart(self, llm, input, last) };
         async move {
             let winner = self.run_text(llm, input).await?;
-            if let Some(label) = one_of.find(&winner) {
-                return Ok(Chosen { label: label.name.clone(), reasoning: None, probabilities: Vec::new() });
+            match one_of.find(&winner) {
+                Some(label) => Ok(Came::chosen(Chosen {
+                    label: label.name.clone(),
+                    reasoning: None,
+                    probabilities: Vec::new(),
+                })),
+                None => Came::read(&winner, one_of, llm),
             }
-            read_text(&winner, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(&winner), llm))
         }
         .boxed()
     }
@@ -411,7 +415,7 @@ impl Flow for Vote<'_> {
             Voters::Each(list) => list.iter().map(Flow::shape).collect(),
         };
         // one more call where a choice cannot be read
-        let again = Calls::between(0, u64::from(self.one_of().is_some()));
+        let again = Calls { most: Some(u64::from(self.one_of().is_some())), ..Calls::NONE };
         let one = |n: usize| flows[n.min(flows.len() - 1)].calls() + again;
         let samples = if flows.is_empty() { 0 } else { self.samples() };
         let mut fewest: Vec<_> = (0..samples).map(|n| one(n).fewest).collect();
@@ -419,7 +423,7 @@ impl Flow for Vote<'_> {
         let calls = Calls {
             // voters that fail or abstain may make no call at all
             fewest: fewest.iter().take(self.fewest_ballots()).fold(0, |sum, n| sum.saturating_add(*n)),
-            most: (0..samples).map(one).sum::<Calls>().most,
+            ..(0..samples).map(one).sum()
         };
         let mut shape = Shape::new("vote", "", calls).noting(&self.title());
         for (n, flow) in flows.into_iter().enumerate() {

@@ -313,6 +313,8 @@ fn every_run_keeps_within_the_bounds_of_its_shape() {
         let flow = build(&spec);
         let bounds = flow.shape().calls();
         let limit = bounds.most.unwrap();
+        let expected = bounds.expected.unwrap();
+        prop_assert!(bounds.fewest <= expected && expected <= limit, "{:?}", bounds);
         prop_assume!(limit <= 2_000);
         let made = Arc::new(AtomicU64::new(0));
         let dice = Arc::new(Dice(AtomicU64::new(seed)));

@@ -1,9 +1,12 @@
 //! Flow files: what they say is what runs, and what is wrong in them is told before the first call.
 
-use std::sync::Mutex;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
 use patterns::file::{Defects, FlowFile, Options};
-use patterns::{Error, ErrorKind, Flow, Reply, Request};
+use patterns::layers::{Complete, Meter};
+use patterns::price::Prices;
+use patterns::{Error, ErrorKind, Flow, Llm, Reply, Request, Stop, Usage};
 
 fn defects(text: &str) -> Vec<String> {
     let options = Options { name: "flow.toml".to_owned(), ..Options::default() };
@@ -146,4 +149,51 @@ fn a_gate_that_asks_a_person_needs_somebody_to_ask() {
         ..Options::default()
     };
     assert!(FlowFile::parse(text, &options).is_ok());
+}
+
+/// The dearest run that a model can make of a flow: every reply as long as it may be, and cut the first time.
+#[tokio::test]
+async fn no_run_costs_more_than_the_bound_that_was_known_before() {
+    let flow = r#"
+        [flow]
+        orchestrate = "Split it."
+        at_most = 3
+        merge = { refine = { prompt = "Join them.", max_tokens = 400 }, until = "It is good.", rounds = 2 }
+        work = { chain = ["Say it.", "Say it again."] }
+    "#;
+    let flow = FlowFile::parse(flow, &Options::default()).unwrap();
+    let reply = 9_000;
+    let prices = Arc::new(Prices::builtin().with_toml("[models.\"a:b\"]\ninput = 3\noutput = 15").unwrap());
+    let (meter, sent) = (Meter::new(prices.clone()), Mutex::new(HashSet::new()));
+    let llm = async |request: Request| {
+        let prompt =
+            request.messages.iter().map(|message| message.text().len()).sum::<usize>() + request.system.len();
+        let whole = request.max_tokens.is_some_and(|most| most > reply)
+            || !sent.lock().unwrap().insert((request.path.clone(), request.text()));
+        let most = request.max_tokens.unwrap_or(reply) as usize;
+        let text = match request.text() {
+            text if text.contains("<tasks>") => {
+                let task = |n| {
+                    format!("<task><id>{n}</id><description>{}</description></task>", "x".repeat(most / 4))
+                };
+                format!("<tasks>{}{}{}</tasks>", task(1), task(2), task(3))
+            }
+            text if text.contains("<verdict>") => {
+                format!("<feedback>{}</feedback><verdict>fail</verdict>", "x".repeat(most - 60))
+            }
+            _ => "x".repeat(most),
+        };
+        let usage =
+            Usage { input_tokens: prompt as u64, output_tokens: text.len() as u64, ..Usage::default() };
+        let stop = if whole { Stop::EndTurn } else { Stop::MaxTokens };
+        Ok(Reply { usage, stop, model: "a:b".to_owned(), ..Reply::text_of(text) })
+    };
+    let llm = llm.complete(Complete::default()).meter(&meter);
+    let _ = flow.run(&llm, "bees").await;
+    let bytes = (flow.size().words + "bees".len()) as u64;
+    let calls = flow.shape().calls();
+    let bound = prices.get("a:b").unwrap().run_at_most(calls.most.unwrap(), bytes + 2_000, reply.into());
+    let spent = meter.report().total;
+    assert!(spent.calls > 8 && spent.sent > spent.calls, "{spent:?}");
+    assert!(spent.priced <= bound && spent.priced.dollars() * 20.0 > bound.dollars(), "{spent} of {bound}");
 }

@@ -1,9 +1,11 @@
 //! `patterns agent`: a line a turn, an answer with citations that exist, a cap, a self-test.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
-use crate::run::{Run, run};
+use crate::run::{Run, patterns, run};
 
 /// A folder with a config, and a script that finds it.
 fn planted(lines: &[&str]) -> (tempfile::TempDir, String) {
@@ -117,6 +119,27 @@ fn a_resumed_run_asks_nothing_twice() {
 }
 
 #[test]
+fn a_run_that_was_killed_goes_on_with_the_missing_calls_alone() {
+    let last = r#"{"path": "turn 3", "delay": 60000, "reply": "It is in src/config.py:3."}"#;
+    let (folder, _) = planted(&[]);
+    // beside the root: what the tools find is a part of the next request
+    let (other, model) = planted(&[SEARCH, READ, last]);
+    let (root, journal) = (folder.path().display().to_string(), other.path().join("journal"));
+    let journal = journal.display().to_string();
+    let arguments =
+        ["agent", "Where is the config loaded?", "--root", &root, "--resume", &journal, "--model", &model];
+    let mut child = patterns(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("turn 2 |")), "the second turn is told");
+    child.kill().unwrap(); // SIGKILL, while the tools of turn 2 run or turn 3 is waited for
+    child.wait().unwrap();
+    fs::write(other.path().join("script.jsonl"), ANSWER).unwrap();
+    let Run { stdout, stderr, code } = run(&arguments);
+    assert_eq!((code, stdout.as_str()), (0, "The config is loaded in src/config.py:3.\n"), "{stderr}");
+    assert!(stderr.contains("3 calls (2 from the journal)"), "{stderr}");
+}
+
+#[test]
 fn the_self_test_needs_no_key_and_holds() {
     let Run { stdout, stderr, code } = run(&["agent", "--selftest"]);
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
@@ -132,6 +155,7 @@ fn the_self_test_needs_no_key_and_holds() {
 fn wrong_usage_says_what_to_do() {
     for (arguments, part) in [
         (&["agent"][..], "<QUESTION>"),
+        (&["agent", " ", "--model", "script:x"], "the question is empty"),
         (&["agent", "x", "--root", "/no/such/folder", "--model", "script:x"], "name another --root"),
         (&["agent", "x", "--max-turns", "0"], "--max-turns"),
         (&["agent", "x", "--mcp", "/no/such/server", "--model", "script:x"], "cannot be started"),

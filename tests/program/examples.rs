@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{Run, bare, root, run};
+use crate::run::{Run, bare, finish, folder, root, run};
 
 /// The examples, the input of each as a flow file, and the exit code of that.
 const EXAMPLES: [(&str, &str, i32); 7] = [
@@ -77,6 +77,21 @@ fn examples_print_exactly_this_on_their_scripts() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{name}: {stderr}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected(&format!("{name}.txt")), "{name}");
+    }
+}
+
+#[test]
+fn the_refund_desk_refunds_on_a_yes_alone() {
+    let folder = folder();
+    for (typed, refunded) in [("yes\n", true), ("y\n", false), ("", false)] {
+        let file = folder.path().join("typed");
+        fs::write(&file, typed).unwrap();
+        let mut refund = example("refund");
+        refund.env("PATTERNS_MODEL", script("refund", false)).stdin(fs::File::open(&file).unwrap());
+        let Run { stdout, stderr, code } = finish(&mut refund);
+        assert_eq!(code, 0, "{stderr}");
+        assert_eq!(stdout.contains("2999 cents are on their way"), refunded, "{typed:?}: {stdout}");
+        assert_eq!(stdout.contains("not run: refund("), !refunded, "{typed:?}: {stdout}");
     }
 }
 

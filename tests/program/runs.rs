@@ -160,6 +160,12 @@ fn a_dry_run_makes_no_call_and_shows_the_bounds() {
     let run = run(&["refine", "--text", "x", "--rounds", "4", "--dry-run", "--model", "script:never-read"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("refine, at most 4 drafts (2 to 12 calls)"), "{}", run.stdout);
+    assert!(run.stdout.contains("2 to 12 calls for one input, about 6 as a rule"), "{}", run.stdout);
+
+    let mut command = patterns(&["vote", "--text", "x", "--dry-run", "--model", "anthropic:claude-opus-5-5"]);
+    let output = command.env("ANTHROPIC_API_KEY", "none").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("about $0.0") && told.contains("at most $"), "{told}");
 }
 
 #[test]

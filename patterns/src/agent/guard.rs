@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Agent;
 use crate::gate::Question;
 use crate::message::ToolUse;
+use crate::path::Path;
 use crate::tools::Tool;
 
 /// A call of a tool: what hooks see, and what a denial names.
@@ -26,10 +27,27 @@ pub struct ToolCall {
     pub input: Value,
 }
 
+/// As `refund({"order":"A-7"})`. A person decides by what is shown here, so characters that have no shape or turn the
+/// direction of the text are spelled out, as JSON allows.
 impl fmt::Display for ToolCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", self.name, self.input)
+        write!(f, "{}(", self.name)?;
+        for c in self.input.to_string().chars() {
+            if c.is_control() || is_shapeless(c) {
+                let mut units = [0; 2];
+                c.encode_utf16(&mut units).iter().try_for_each(|unit| write!(f, "\\u{unit:04x}"))?;
+            } else {
+                write!(f, "{c}")?;
+            }
+        }
+        f.write_str(")")
     }
+}
+
+/// Joiners, marks of direction, tags: what is there and cannot be seen.
+fn is_shapeless(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// What a hook says of a call before it runs.
@@ -124,19 +142,22 @@ impl<F: for<'a> sealed::SendAfter<'a> + Send + Sync> After for F {
 
 pub(super) type Person<'f> = Arc<dyn Fn(Question) -> BoxFuture<'static, Option<String>> + Send + Sync + 'f>;
 
-/// Why a call does not run; both are told to the model.
+/// Why a call does not run; the model is told.
 pub(super) enum Stopped {
     /// It is wrong: no such tool, wrong arguments, the limit is used up.
     Wrong(String),
     /// Somebody stands against it.
     Denied(Denied),
+    /// It ran before the run was resumed, and this came of it.
+    Done(Result<String, String>),
 }
 
 impl<'f> Agent<'f> {
     /// Looks at a call before it runs: the name, the arguments, then the hooks, and the person last, so that nobody is
-    /// asked about a call that cannot run.
+    /// asked about a call that cannot run, or did.
     pub(super) async fn admit(
         &self,
+        place: &Path,
         turn: usize,
         asked: ToolUse<'_>,
         runs_left: bool,
@@ -165,17 +186,27 @@ impl<'f> Agent<'f> {
                 Decision::Rewrite(input) => call.input = tool.validate(input).map_err(Stopped::Wrong)?,
             }
         }
-        if ask && let Err(reason) = self.approve(&call).await {
-            return Err(denied(call, reason));
+        let mut about = "";
+        if let Some(journal) = self.journal.as_ref().filter(|_| tool.has_effects()) {
+            match journal.known(place, &call.to_string()) {
+                Some(Some(result)) => return Err(Stopped::Done(outcome_of(result))),
+                Some(None) => (ask, about) = (true, UNSURE),
+                None => {}
+            }
+        }
+        if ask && let Err(reason) = self.approve(&call, about).await {
+            let about = if about.is_empty() { "" } else { "; " }.to_owned() + about;
+            return Err(denied(call, reason + &about));
         }
         Ok((tool, call))
     }
 
-    async fn approve(&self, call: &ToolCall) -> Result<(), String> {
+    async fn approve(&self, call: &ToolCall, about: &str) -> Result<(), String> {
         let Some(person) = &self.person else {
             return Err("it needs a person's yes, and nobody can be asked here".to_owned());
         };
-        match person(Question { gate: call.name.clone(), text: call.to_string() }).await {
+        let text = if about.is_empty() { call.to_string() } else { format!("{call}\n{about}") };
+        match person(Question { gate: call.name.clone(), text }).await {
             Some(line) if line.trim() == "yes" => Ok(()),
             Some(_) => Err("the person did not say yes".to_owned()),
             None => Err("nobody answered".to_owned()),
@@ -183,6 +214,17 @@ impl<'f> Agent<'f> {
     }
 }
 
+const UNSURE: &str = "an earlier run ended in the middle of this very call, so it may have been done already";
+
 fn denied(call: ToolCall, reason: String) -> Stopped {
     Stopped::Denied(Denied { call, reason })
+}
+
+/// What came of a tool with effects, for the journal.
+pub(super) fn written(result: &Result<String, String>) -> String {
+    serde_json::to_string(result).unwrap_or_default()
+}
+
+pub(super) fn outcome_of(written: String) -> Result<String, String> {
+    serde_json::from_str(&written).unwrap_or(Ok(written))
 }

@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Flow;
 use crate::gate::{Check, Question};
 use crate::judge::Verdict;
+use crate::layers::Journal;
 use crate::llm::{Effort, Llm, OnText, Request, ToolChoice, ToolSpec};
 use crate::message::Message;
 use crate::reply::Usage;
@@ -76,6 +77,7 @@ pub fn agent<'f>(system: impl Into<String>) -> Agent<'f> {
         before: Vec::new(),
         after: Vec::new(),
         person: None,
+        journal: None,
         output_cap: 20_000,
         clear: None,
         checks: Vec::new(),
@@ -101,6 +103,7 @@ pub struct Agent<'f> {
     before: Vec<Box<dyn Before + 'f>>,
     after: Vec<Box<dyn After + 'f>>,
     person: Option<Person<'f>>,
+    journal: Option<Journal>,
     output_cap: usize,
     clear: Option<(u64, usize)>,
     checks: Vec<Check<'f>>,
@@ -306,6 +309,15 @@ impl<'f> Agent<'f> {
         self
     }
 
+    /// Writes into this journal what tools with effects do, which is for a run whose model has the same
+    /// [journal](crate::layers::Journal). When such a run is killed and resumed, what was done is not done again: its
+    /// result comes out of the journal. A call that a run ended in the middle of is asked about again, even when it is
+    /// [allowed](Agent::allow). Default: none; then a resumed run does again what it did.
+    pub fn journal(mut self, journal: &Journal) -> Self {
+        self.journal = Some(journal.clone());
+        self
+    }
+
     /// Sets the most characters of a tool's result; a longer one is cut and the model is told how to ask for less.
     /// Default: 20,000.
     pub fn output_cap(mut self, characters: usize) -> Self {
@@ -410,6 +422,14 @@ impl Flow for Agent<'_> {
                 return fail(format!("two tools are named `{}`; rename one", tool.name()));
             }
         }
+        if let ToolChoice::Tool(name) = &self.request.tool_choice
+            && self.server_tools.is_empty()
+            && !self.offered().any(|tool| tool.name() == name)
+        {
+            return fail(format!(
+                "`{name}` must be called first, but no tool that may be called has this name"
+            ));
+        }
         // a misspelt name would leave a tool in that was meant to be taken away
         for name in self.disallowed.iter().chain(&self.allowed) {
             if !self.tools.iter().any(|tool| tool.name() == name) {
@@ -424,15 +444,14 @@ impl Flow for Agent<'_> {
         let judges: Calls = checks.iter().map(Shape::calls).sum();
         let subagents: Vec<(&str, &Shape)> =
             self.offered().filter_map(|tool| Some((tool.name(), tool.inner_shape()?))).collect();
-        let dearest = subagents.iter().map(|(_, shape)| shape.calls()).reduce(Calls::or);
-        let subagents_most = match (dearest, self.tool_calls) {
-            (None, _) => Some(0),
-            (Some(calls), Some(most)) => calls.times(0, most).most,
-            (Some(calls), None) => calls.most.filter(|most| *most == 0),
+        let dearest = Calls::any_of(subagents.iter().map(|(_, shape)| shape.calls()));
+        let subagents_calls = match self.tool_calls {
+            _ if dearest.most == Some(0) => Calls::NONE,
+            Some(most) => dearest.times(0, most),
+            None => Calls::ANY,
         };
-        let calls = Calls::between(1, self.turns as u64)
-            + Calls { fewest: checks.first().map_or(0, |check| check.calls().fewest), most: judges.most }
-            + Calls { fewest: 0, most: subagents_most };
+        let judged = Calls { fewest: checks.first().map_or(0, |check| check.calls().fewest), ..judges };
+        let calls = Calls::between(1, self.turns as u64) + judged + subagents_calls;
         let names: Vec<_> = self.offered().map(Tool::name).collect();
         let mut shape = Shape::new("agent", &self.system, calls)
             .noting(&format!("at most {} turns", self.turns))

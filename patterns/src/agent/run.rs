@@ -9,13 +9,14 @@ use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
 use super::context::clear_results;
-use super::guard::{Denied, Stopped, ToolCall};
+use super::guard::{Denied, Stopped, ToolCall, outcome_of, written};
 use super::{Agent, AgentEnd, Agented};
 use crate::answer::wrap;
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
 use crate::flow::Under;
 use crate::judge::Verdict;
+use crate::layers::Effect;
 use crate::llm::{Llm, Request, ToolChoice};
 use crate::message::{Block, Message, Role, ToolUse};
 use crate::outcome::fan_out;
@@ -134,8 +135,9 @@ impl<'r, 'f> Run<'r, 'f> {
             self.request.messages.push(Message { role: Role::User, content });
             if let Some((tokens, keep)) = self.agent.clear
                 && prompt_tokens > tokens
+                && clear_results(&mut self.request.messages, keep)
             {
-                clear_results(&mut self.request.messages, keep);
+                self.earlier.clear(); // what is gone may well be asked for again
             }
         }
         match end {
@@ -163,9 +165,11 @@ impl<'r, 'f> Run<'r, 'f> {
         let agent = self.agent;
         let mut results: Vec<Option<Result<String, String>>> = Vec::new();
         let mut admitted: Vec<(usize, &Tool<'f>, ToolCall)> = Vec::new();
+        let place = self.llm.place().join(&format!("turn {turn}"));
         for (n, call) in uses.iter().enumerate() {
             let runs_left = agent.tool_calls.is_none_or(|most| self.runs < most);
-            results.push(match agent.admit(turn, *call, runs_left).await {
+            let place = place.join(&place_of(n, call.name));
+            results.push(match agent.admit(&place, turn, *call, runs_left).await {
                 Ok((tool, call)) => {
                     self.runs += 1;
                     admitted.push((n, tool, call));
@@ -176,6 +180,10 @@ impl<'r, 'f> Run<'r, 'f> {
                     let told = format!("this call was not run: {}", denied.reason);
                     self.denied.push(denied);
                     Some(Err(told))
+                }
+                Err(Stopped::Done(result)) => {
+                    self.runs += 1;
+                    Some(result)
                 }
             });
         }
@@ -190,17 +198,17 @@ impl<'r, 'f> Run<'r, 'f> {
             ControlFlow::Continue(())
         })
         .await;
-        for (n, tool, call) in &admitted {
-            if let Some(result) = &mut results[*n] {
-                let (Ok(text) | Err(text)) = result;
+        for (result, call) in results.iter_mut().zip(uses) {
+            let Some(Ok(text) | Err(text)) = result else { continue };
+            if let Some(tool) = agent.offered().find(|tool| tool.name() == call.name) {
                 *text = tool.capped(std::mem::take(text), agent.output_cap);
-                let note = self.repeated(turn, call, text);
-                text.push_str(&note);
             }
+            let note = self.repeated(turn, *call, text);
+            text.push_str(&note);
         }
         let place = Path::from(&*format!("turn {turn}"));
         let blocks = uses.iter().zip(results).map(|(call, result)| {
-            let result = result.unwrap_or_else(|| Err("this call was not run".to_owned()));
+            let result = result.unwrap_or_else(|| Err(NOT_RUN.to_owned()));
             let (text, is_error) = match &result {
                 Ok(text) => (text, false),
                 Err(text) => (text, true),
@@ -221,11 +229,11 @@ impl<'r, 'f> Run<'r, 'f> {
 
     /// What is said when a call and its result are the same as before. The same call with another result (a job that is
     /// waited for) is no repetition.
-    fn repeated(&mut self, turn: usize, call: &ToolCall, text: &str) -> String {
+    fn repeated(&mut self, turn: usize, call: ToolUse<'_>, text: &str) -> String {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         let result = hasher.finish();
-        match self.earlier.insert((call.name.clone(), call.input.to_string()), (turn, result)) {
+        match self.earlier.insert((call.name.to_owned(), input_of(call).to_string()), (turn, result)) {
             Some((earlier, same)) if same == result => format!(
                 "\n[this call and its result are the same as in turn {earlier}. Asking again changes nothing: \
                  use what you have, or ask differently.]"
@@ -254,11 +262,17 @@ impl<'r, 'f> Run<'r, 'f> {
         if !over {
             let feedback =
                 if verdict.feedback.is_empty() { "It was not accepted." } else { &verdict.feedback };
-            self.request.messages.push(Message::user(format!(
+            // a call in the answer itself never ran; the Messages API wants each answered, before anything else is said
+            let mut content: Vec<Block> = self.request.messages.last().map_or_else(Vec::new, |answer| {
+                let calls = answer.content.iter().filter_map(Block::as_tool_use);
+                calls.map(|call| Block::tool_result(call.id, NOT_RUN, true)).collect()
+            });
+            content.push(Block::text(&format!(
                 "Your answer will not do yet:\n{}\n\nMend what is wrong, with the tools where you need them, and give the \
                  whole answer again.",
                 wrap("feedback", feedback)
             )));
+            self.request.messages.push(Message { role: Role::User, content });
         }
         self.verdict = Some(verdict);
         Ok(if over { ControlFlow::Break(AgentEnd::Answered) } else { ControlFlow::Continue(()) })
@@ -290,6 +304,13 @@ impl<'r, 'f> Run<'r, 'f> {
     }
 }
 
+const NOT_RUN: &str = "this call was not run";
+
+/// The segment of a call's path: the flow behind the tool is in it, and the journal knows an effect by it.
+fn place_of(n: usize, name: &str) -> String {
+    format!("call {} {name}", n + 1)
+}
+
 /// Runs one call, told before it starts.
 async fn run_one(
     agent: &Agent<'_>,
@@ -305,8 +326,23 @@ async fn run_one(
         Path::root(),
         Event::ToolCall { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() },
     );
-    let place = Under::new(&turn, format!("call {} {}", n + 1, call.name));
-    let mut result = tool.start(&place, call.input.clone()).await;
+    let place = Under::new(&turn, place_of(n, &call.name));
+    let mut result = match &agent.journal {
+        Some(journal) if tool.has_effects() => match journal.effect(&place.place(), &call.to_string()) {
+            Ok(Effect::New(pending) | Effect::Unsure(pending)) => {
+                let result = tool.start(&place, call.input.clone()).await;
+                match pending.done(&written(&result)) {
+                    Ok(()) => result,
+                    Err(error) => {
+                        Err(format!("it ran, but that could not be written down: {}", error.message()))
+                    }
+                }
+            }
+            Ok(Effect::Done(result)) => outcome_of(result),
+            Err(error) => Err(format!("{NOT_RUN}: {}", error.message())),
+        },
+        _ => tool.start(&place, call.input.clone()).await,
+    };
     for hook in &agent.after {
         result = hook.look(call, result).await;
     }

@@ -114,6 +114,7 @@ pub use task::TaskRecord;
 pub use task::tasks;
 pub use unread::Unread;
 pub use unread::UnreadKind;
+pub(crate) use write::appended;
 pub use write::fill;
 pub use write::fill_all;
 pub use write::unwrap_exact;

@@ -88,7 +88,7 @@ pub fn fill_all(template: &str, values: &[(&str, &str)]) -> String {
 }
 
 /// Puts a text where the template says `{input}`; a template that does not gets it appended, in an
-/// element that the text cannot close ([`wrap`]).
+/// element that the text cannot close ([`wrap`]), unless the text is empty.
 ///
 /// ```
 /// use patterns::answer::with_input;
@@ -100,7 +100,12 @@ pub fn with_input(template: &str, text: &str) -> String {
     if template.contains("{input}") {
         return fill(template, "input", text);
     }
-    format!("{template}\n\n{}", wrap("input", text))
+    appended(template, text)
+}
+
+/// The prompt with a text in an `<input>` tag behind it. An empty text is not appended.
+pub(crate) fn appended(prompt: &str, text: &str) -> String {
+    if text.is_empty() { prompt.to_owned() } else { format!("{prompt}\n\n{}", wrap("input", text)) }
 }
 
 /// The numbers of the names that the text holds as a tag: 1 for the plain name, 2 for `name-2`, ..

@@ -99,7 +99,7 @@ impl Event {
         };
         match self {
             Self::RunStarted { pattern, fewest, most } => {
-                let calls = crate::shape::Calls { fewest: *fewest, most: *most };
+                let calls = crate::shape::Calls { fewest: *fewest, expected: None, most: *most };
                 write!(f, "{pattern} starts, {calls}")
             }
             Self::RunEnded { outcome, error, reason } => {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::read::{Defect, Source, Table, Value, nearest};
-use super::{Ended, Options};
+use super::{Ended, Options, Size};
 use crate::answer::fill_all;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{BoxFlow, Flow, Under};
@@ -151,11 +151,12 @@ pub(super) struct Build<'d, 's> {
     open: RefCell<Vec<String>>,
     values: BTreeMap<String, String>,
     used_values: RefCell<BTreeSet<String>>,
+    size: RefCell<Size>,
 }
 
 impl Build<'_, '_> {
     /// Builds the flow of a file; gives what it says about itself, too.
-    pub(super) fn file(text: &str, options: &Options) -> Result<(String, Pattern), Vec<Defect>> {
+    pub(super) fn file(text: &str, options: &Options) -> Result<(String, Pattern, Size), Vec<Defect>> {
         let source = Source::new(text);
         let root = match DeTable::parse(text) {
             Ok(root) => root,
@@ -177,7 +178,7 @@ impl Build<'_, '_> {
         source: &'d Source<'s>,
         root: &Table<'d, 's>,
         options: &'d Options,
-    ) -> Option<(String, Pattern)> {
+    ) -> Option<(String, Pattern, Size)> {
         let about = root.get("about").and_then(|value| value.text()).unwrap_or_default().to_owned();
         let mut values = BTreeMap::new();
         let vars = root.get("vars").and_then(|vars| vars.table());
@@ -192,8 +193,15 @@ impl Build<'_, '_> {
         }
         values.extend(options.set.iter().cloned());
         let parts = root.get("parts").and_then(|parts| parts.table());
-        let build =
-            Build { options, parts, open: RefCell::default(), values, used_values: RefCell::default() };
+        let words = source.text().len() + values.values().map(String::len).sum::<usize>();
+        let build = Build {
+            options,
+            parts,
+            open: RefCell::default(),
+            values,
+            used_values: RefCell::default(),
+            size: RefCell::new(Size { words, ..Size::default() }),
+        };
         let flow = root.need("flow", "the flow itself, as a text or a table")?;
         let pattern = build.pattern(&flow);
         root.finish();
@@ -213,7 +221,7 @@ impl Build<'_, '_> {
                 }
             }
         }
-        Some((about, pattern?))
+        Some((about, pattern?, build.size.into_inner()))
     }
 
     /// A flow of any kind. After a defect it is an empty prompt.
@@ -242,6 +250,7 @@ impl Build<'_, '_> {
             return None;
         };
         let model = table.get("model").and_then(|model| model.text()).map(str::to_owned);
+        self.size.borrow_mut().models.extend(model.clone());
         let main = table.get(kind)?;
         let (name, flow) = match kind {
             "prompt" => ("prompt", Outermost::Text(self.prompt(&main, main.text()?, Some(&table)).boxed())),
@@ -304,7 +313,10 @@ impl Build<'_, '_> {
                 texts.push((value, system));
             }
             if let Some(tokens) = table.get("max_tokens").and_then(|value| value.count(1)) {
-                flow = flow.max_tokens(u32::try_from(tokens).unwrap_or(u32::MAX));
+                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+                let mut size = self.size.borrow_mut();
+                size.max_tokens = size.max_tokens.max(tokens);
+                flow = flow.max_tokens(tokens);
             }
             if let Some(temperature) = table.get("temperature").and_then(|value| value.number(0.0, 2.0)) {
                 #[allow(clippy::cast_possible_truncation)] // from 0 to 2
@@ -363,8 +375,11 @@ impl Build<'_, '_> {
             return None;
         };
         let text = std::fs::read_to_string(folder.join(name));
-        text.map_err(|error| value.report(format!("{name} cannot be read beside the flow file: {error}")))
-            .ok()
+        let text = text
+            .map_err(|error| value.report(format!("{name} cannot be read beside the flow file: {error}")))
+            .ok()?;
+        self.size.borrow_mut().words += text.len();
+        Some(text)
     }
 }
 

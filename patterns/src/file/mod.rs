@@ -84,6 +84,19 @@ impl fmt::Debug for Options {
 pub struct FlowFile {
     about: String,
     flow: Pattern,
+    size: Size,
+}
+
+/// What a run of a flow can cost depends on, beside the number of its calls.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Size {
+    /// The flow's own words in bytes, those of the files that it names included: no prompt holds more of them.
+    pub words: usize,
+    /// The most tokens that a part asks for as its reply; 0 when no part says it.
+    pub max_tokens: u32,
+    /// The models that parts name.
+    pub models: Vec<String>,
 }
 
 /// What came of a flow file: the outcome of its outermost pattern.
@@ -132,11 +145,16 @@ impl FlowFile {
     /// [`ErrorKind::Config`] with every defect and its line; the cause is [`Defects`].
     pub fn parse(text: &str, options: &Options) -> Result<Self> {
         let name = options.name.clone();
-        let (about, flow) =
+        let (about, flow, size) =
             Build::file(text, options).map_err(|defects| Defects { name, defects }.into_error())?;
-        let file = Self { about, flow };
+        let file = Self { about, flow, size };
         file.check()?; // what only the patterns themselves can see
         Ok(file)
+    }
+
+    /// What the cost of a run depends on, beside the number of its calls.
+    pub fn size(&self) -> &Size {
+        &self.size
     }
 
     /// The label that a route gives to `input`, without going its way; the text of the outcome is the label.

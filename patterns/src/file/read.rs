@@ -39,6 +39,10 @@ impl<'s> Source<'s> {
         Self { text, defects: RefCell::default() }
     }
 
+    pub(crate) fn text(&self) -> &'s str {
+        self.text
+    }
+
     pub(crate) fn line(&self, offset: usize) -> usize {
         self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
     }

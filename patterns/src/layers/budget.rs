@@ -137,6 +137,12 @@ impl Budget {
         self
     }
 
+    /// The same budget, but for its time.
+    pub(super) fn without_time(mut self) -> Self {
+        self.time = None;
+        self
+    }
+
     /// The prices to count with. Default: the built-in ones.
     #[must_use]
     pub fn prices(mut self, prices: Arc<Prices>) -> Self {
@@ -202,18 +208,22 @@ impl Budget {
 
     /// Reserves `amount`, as soon as it fits.
     async fn reserve(&self, amount: Amount, request: &Request) -> Result<()> {
+        self.time_left()?;
         if self.try_reserve(amount)? {
             return Ok(());
         }
         request.tell_with(|| Event::Waiting { why: "room in the budget".to_owned(), seconds: None });
-        loop {
-            let mut settled = pin!(self.state.settled.notified());
-            settled.as_mut().enable(); // before looking again, so that no settlement is missed
-            if self.try_reserve(amount)? {
-                return Ok(());
+        let room = async {
+            loop {
+                let mut settled = pin!(self.state.settled.notified());
+                settled.as_mut().enable(); // before looking again, so that no settlement is missed
+                if self.try_reserve(amount)? {
+                    return Ok(());
+                }
+                settled.await;
             }
-            settled.await;
-        }
+        };
+        self.in_time(room).await
     }
 
     /// Whether the amount is reserved; `false` when it may fit later.
@@ -245,17 +255,21 @@ impl Budget {
         Ok(true)
     }
 
-    fn ends(&self) -> Option<Instant> {
-        self.time.map(|time| *self.state.ends.get_or_init(|| Instant::now() + time))
+    /// When the time is used up; an error if it is.
+    fn time_left(&self) -> Result<Option<Instant>> {
+        let ends = self.time.map(|time| *self.state.ends.get_or_init(|| Instant::now() + time));
+        if ends.is_some_and(|ends| Instant::now() >= ends) { Err(self.too_late()) } else { Ok(ends) }
+    }
+
+    fn too_late(&self) -> Error {
+        over(format_args!("{:?}", self.time.unwrap_or_default()), "that time has passed")
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let Some(ends) = self.ends() else { return work.await };
-        let too_late = || over(format_args!("{:?}", self.time.unwrap_or_default()), "that time has passed");
-        if Instant::now() >= ends {
-            return Err(too_late()); // a time-out would let the work begin
+        match self.time_left()? {
+            Some(ends) => timeout_at(ends, work).await.unwrap_or_else(|_| Err(self.too_late())),
+            None => work.await,
         }
-        timeout_at(ends, work).await.unwrap_or_else(|_| Err(too_late()))
     }
 }
 
@@ -338,22 +352,24 @@ impl Layer for Budget {
     fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
         async move {
             let terms = Terms::of(&request);
-            let price = match self.usd {
-                Some(_) => Some(
-                    self.price(llm.model(&request).as_deref()).map_err(|error| error.at(&request.path))?,
-                ),
-                None => llm.model(&request).and_then(|model| self.prices.get(&model)),
+            let model = llm.model(&request);
+            let price = match (self.usd, &model) {
+                (Some(_), _) => Some(self.price(model.as_deref()).map_err(|error| error.at(&request.path))?),
+                (None, Some(model)) => self.prices.get(model),
+                (None, None) => None,
             };
             let free = price.is_some_and(Price::is_free);
             let amount = self.worst(&request, price);
             let path = request.path.clone();
-            self.in_time(self.reserve(amount, &request)).await.map_err(|error| error.at(&path))?;
+            self.reserve(amount, &request).await.map_err(|error| error.at(&path))?;
             let reservation = Reservation { state: &self.state, amount, settled: false };
             let result = self.in_time(llm.call(request)).await;
             let used = usage_of(&result, free).map(|usage| {
                 let price = match &result {
-                    Ok(reply) => self.prices.get(&reply.model).or(price),
-                    Err(_) => price,
+                    Ok(reply) if model.as_ref() != Some(&reply.model) => {
+                        self.prices.get(&reply.model).or(price)
+                    }
+                    _ => price,
                 };
                 Amount {
                     usd: price.map_or(Usd::ZERO, |price| price.cost(&usage, terms)),

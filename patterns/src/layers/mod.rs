@@ -147,7 +147,7 @@ pub fn standard<L: Llm>(llm: L, options: Options) -> impl Llm + use<L> {
     let deadline = budget.as_ref().and_then(Budget::deadline);
     llm.layer(record)
         .layer(chaos)
-        .layer(budget)
+        .layer(budget.map(Budget::without_time)) // which the deadline keeps
         .layer(complete)
         .layer(limit)
         .layer(retry)

@@ -109,11 +109,12 @@ impl Retry {
 impl Layer for Retry {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
         async move {
-            let shown = Arc::new(AtomicBool::new(false));
-            if let Some(on_text) = request.on_text.take_if(|on_text| on_text.shows()) {
-                let shown = Arc::clone(&shown);
-                request.on_text = Some(on_text.after(move |_| shown.store(true, Ordering::Relaxed)));
-            }
+            let shown = request.on_text.take_if(|on_text| on_text.shows()).map(|on_text| {
+                let shown = Arc::new(AtomicBool::new(false));
+                let shows = Arc::clone(&shown);
+                request.on_text = Some(on_text.after(move |_| shows.store(true, Ordering::Relaxed)));
+                shown
+            });
             let deadline = self.deadline.map(|all| Instant::now() + all);
             let mut waits = None;
             let mut used = Usage::default();
@@ -135,8 +136,9 @@ impl Layer for Retry {
                     Err(error) => error,
                 };
                 used += error.usage().copied().unwrap_or_default();
-                let may_help =
-                    error.is_transient() && attempt <= self.retries && !shown.load(Ordering::Relaxed);
+                let may_help = error.is_transient()
+                    && attempt <= self.retries
+                    && !shown.as_ref().is_some_and(|shown| shown.load(Ordering::Relaxed));
                 let wait = self.wait(&error, waits.get_or_insert_with(|| self.waits()));
                 if !may_help || deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
                     let error = error.with_attempts(attempt).at(&request.path);

@@ -55,17 +55,19 @@ impl Warm {
         let model = llm.model(request)?;
         let (_, shortest) = limits(&model)?;
         let long = |bytes: usize| bytes / 4 >= shortest as usize; // four bytes a token, as the provider counts
-        let blocks: Vec<&str> = request
-            .messages
-            .iter()
-            .flat_map(|message| &message.content)
-            .map(|block| block.raw().get())
-            .collect();
+        let blocks = || {
+            let blocks = request.messages.iter().flat_map(|message| &message.content);
+            blocks.map(|block| block.raw().get())
+        };
         let tools = match request.tools.as_slice() {
             [] => String::new(),
             tools => serde_json::to_string(tools).ok()?,
         };
         let begin = request.system.len() + tools.len();
+        if !long(begin + blocks().map(str::len).sum::<usize>()) {
+            return None;
+        }
+        let blocks: Vec<&str> = blocks().collect();
         let marked = blocks.iter().rposition(|block| block.contains("\"cache_control\""));
         let shared = match marked {
             Some(last) => &blocks[..=last],

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{
-    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
+    ACCEPT, AsHeaderName, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
 };
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -228,7 +228,7 @@ impl Answer<'_> {
     /// Adds the request's id and an excerpt of the body.
     fn describe(&self, mut error: Error, body: &[u8]) -> Error {
         if error.request_id().is_none()
-            && let Some(id) = ["request-id", "x-request-id"].iter().find_map(|name| self.header(name))
+            && let Some(id) = ["request-id", "x-request-id"].iter().find_map(|name| self.header(*name))
         {
             error = error.with_request_id(id);
         }
@@ -261,7 +261,7 @@ impl Answer<'_> {
     }
 
     fn redirected(&self, status: StatusCode) -> Error {
-        let target = self.header(LOCATION.as_str()).and_then(|to| self.endpoint.url.join(to).ok());
+        let target = self.header(LOCATION).and_then(|to| self.endpoint.url.join(to).ok());
         let target = target.as_ref().and_then(Url::host_str).unwrap_or("nowhere");
         let message = format!(
             "{} redirects to {target}, which is not followed, so that the key goes nowhere else; set the base URL to where the service is",
@@ -270,7 +270,7 @@ impl Answer<'_> {
         Error::new(ErrorKind::Protocol, message).with_status(status.as_u16())
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: impl AsHeaderName) -> Option<&str> {
         self.response.headers().get(name)?.to_str().ok()
     }
 }

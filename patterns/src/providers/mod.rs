@@ -82,32 +82,58 @@ fn kind_of_status(status: u16) -> ErrorKind {
     }
 }
 
-/// The model that a provider shall ask: the request's, as `provider:model` or bare, or else the provider's own.
+/// The model that a provider asks when a request names no other.
 #[cfg(feature = "http")]
-fn bare_model<'r>(asked: Option<&'r str>, provider: &str, own: &'r str) -> Result<&'r str> {
-    let Some(asked) = asked else { return Ok(own) };
-    match spec::provider_of(asked) {
-        Some((named, model)) if named == provider => Ok(model),
-        Some(_) => Err(Error::new(
-            ErrorKind::Config,
-            format!(
-                "`{asked}` was asked of the provider {provider}; use `connect`, which finds the right one"
-            ),
-        )),
-        None => Ok(asked),
+#[derive(Clone)]
+struct Named {
+    provider: &'static str,
+    /// `provider:model`
+    full: String,
+}
+
+#[cfg(feature = "http")]
+impl Named {
+    fn new(provider: &'static str, model: &str) -> Self {
+        Self { provider, full: format!("{provider}:{model}") }
     }
-}
 
-/// The same as `provider:model`.
-#[cfg(feature = "http")]
-fn full_model(asked: Option<&str>, provider: &str, own: &str) -> Option<String> {
-    bare_model(asked, provider, own).ok().map(|model| format!("{provider}:{model}"))
-}
+    fn own(&self) -> &str {
+        &self.full[self.provider.len() + 1..]
+    }
 
-/// The model that a service says has answered, or else the one that was asked, as `provider:model`.
-#[cfg(feature = "http")]
-fn answered_by(provider: &str, said: &str, asked: &str) -> String {
-    format!("{provider}:{}", if said.is_empty() { asked } else { said })
+    /// The model to ask: the request's, as `provider:model` or bare, or else the provider's own.
+    fn bare<'r>(&'r self, asked: Option<&'r str>) -> Result<&'r str> {
+        let Some(asked) = asked else { return Ok(self.own()) };
+        match spec::provider_of(asked) {
+            Some((named, model)) if named == self.provider => Ok(model),
+            Some(_) => Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "`{asked}` was asked of the provider {}; use `connect`, which finds the right one",
+                    self.provider
+                ),
+            )),
+            None => Ok(asked),
+        }
+    }
+
+    /// The same as `provider:model`.
+    fn full(&self, asked: Option<&str>) -> Option<String> {
+        match asked {
+            None => Some(self.full.clone()),
+            Some(_) => self.bare(asked).ok().map(|model| self.of(model)),
+        }
+    }
+
+    fn of(&self, model: &str) -> String {
+        format!("{}:{model}", self.provider)
+    }
+
+    /// The model that the service says has answered, or else the one that was asked, as `provider:model`.
+    fn answered(&self, said: &str, asked: &str) -> String {
+        let model = if said.is_empty() { asked } else { said };
+        if model == self.own() { self.full.clone() } else { self.of(model) }
+    }
 }
 
 /// From this `max_tokens` on, a reply may take longer than the ten minutes that a call without streaming may:

@@ -24,7 +24,7 @@ use crate::reply::{Choice, Reply, Stop, Usage};
 /// | field | meaning |
 /// |---|---|
 /// | `path` | the call's [path](crate::Path), where `*` stands for anything: `route`, `*/judge`, `sections/*` |
-/// | `text` | a part of the text of the last turn |
+/// | `text` | a part of the text of the last turn, or of a result of a tool in it |
 /// | `reply` | the text of the reply |
 /// | `content` | or its content blocks, as the Messages API has them |
 /// | `stop` | why it stopped, as the Messages API spells it; by default `end_turn`, or `tool_use` if there is such a block |
@@ -162,7 +162,12 @@ impl Script {
     }
 
     fn take(&self, request: &Request) -> Result<Line> {
-        let text = request.text();
+        let mut text = request.text();
+        let last = request.messages.last().into_iter().flat_map(|message| &message.content);
+        for result in last.filter_map(Block::as_tool_result) {
+            text.push('\n');
+            text.push_str(result.text);
+        }
         let mut lines = self.lines();
         if let Some(line) = lines.iter_mut().find(|line| line.answers(request.path.as_str(), &text)) {
             line.used = true;

@@ -116,3 +116,18 @@ async fn a_check_asks_for_no_better_answer_when_no_turn_is_left() {
         agent("Go.").with(look).turns(2).until(Check::code(|_| false)).run(&model, "Go.").await.unwrap();
     assert_eq!((done.text.as_str(), done.why, done.messages.len()), ("one", AgentEnd::Answered, 4));
 }
+
+#[tokio::test]
+async fn a_call_in_an_answer_that_goes_back_is_answered_first() {
+    let answer =
+        r#"[{"type":"text","text":"one"},{"type":"tool_use","id":"toolu_9","name":"look","input":{"n":1}}]"#;
+    let model = Model::replies([reply(Stop::EndTurn, answer), Reply::text_of("two")]);
+    let look = tool("look", "Looks.", async |_: N| -> Result<String, String> { panic!("it must not run") });
+    let check = Check::code(|text| if text == "two" { Ok(()) } else { Err("say two") });
+    let done = agent("Go.").with(look).until(check).run(&model, "Go.").await.unwrap();
+    assert_eq!(done.text, "two");
+    let back = &model.requests.lock().unwrap()[1].messages[2].content;
+    let result = back[0].as_tool_result().unwrap();
+    assert_eq!((result.id, result.text, result.is_error), ("toolu_9", "this call was not run", true));
+    assert_eq!((back.len(), back[1].kind()), (2, "text"), "results first, then the feedback");
+}

@@ -236,3 +236,73 @@ async fn a_tool_that_takes_too_long_is_stopped_and_told() {
     let done = one_call(agent("Desk.").with(slow.timeout(Duration::from_millis(1_500))), r#"{"n":1}"#).await;
     assert_eq!(told(&done), ("`refund` gave no result within 1.5 s and was stopped", true));
 }
+
+#[tokio::test]
+async fn a_wrong_or_denied_call_that_is_repeated_is_noticed_too() {
+    let model = Model::replies([
+        calls(&[("a", "nope", "{}"), ("b", "refund", r#"{"n":7}"#)]),
+        calls(&[("c", "nope", "{}"), ("d", "refund", r#"{"n":7}"#)]),
+        Reply::text_of("done"),
+    ]);
+    let ran = Mutex::default();
+    let done = agent("Desk.").with(refund(&ran)).run(&model, "Go.").await.unwrap();
+    for block in &done.messages[4].content {
+        let text = block.as_tool_result().unwrap().text;
+        assert!(text.contains("the same as in turn 1"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_was_cleared_may_be_asked_for_again() {
+    let turn = |id, tokens| {
+        let mut reply = calls(&[(id, "look", r#"{"n":1}"#)]);
+        reply.usage.input_tokens = tokens;
+        reply
+    };
+    let other = calls(&[("b", "look", r#"{"n":2}"#)]);
+    let model = Model::replies([
+        turn("a", 0),
+        Reply { usage: turn("b", 9_000).usage, ..other },
+        turn("c", 0),
+        Reply::text_of("done"),
+    ]);
+    let look = tool("look", "Looks.", async |_: N| Ok("seen".to_owned()));
+    let done = agent("Look.").with(look).clear_results(1_000, 1).run(&model, "Go.").await.unwrap();
+    let texts: Vec<_> =
+        done.messages.iter().filter_map(|m| Some(m.content[0].as_tool_result()?.text)).collect();
+    assert!(texts[0].starts_with("[cleared"), "{texts:?}");
+    assert_eq!(texts[2], "seen", "it was told to call the tool again");
+}
+
+#[tokio::test]
+async fn what_a_person_is_asked_hides_nothing() {
+    let question = Mutex::default();
+    let pay = tool("pay", "Pays.", async |args: serde_json::Value| Ok(args.to_string()))
+        .schema(json!({"type": "object"}))
+        .with_effects();
+    let input = r#"{"to":"bob\u202eecila\u009b2J\u200b\udb40\udc41"}"#;
+    let model = Model::replies([calls(&[("a", "pay", input)]), Reply::text_of("done")]);
+    let desk = agent("Desk.").with(pay).ask(|asked: Question| {
+        *question.lock().unwrap() = asked.text;
+        async { None }.boxed()
+    });
+    desk.run(&model, "Go.").await.unwrap();
+    assert_eq!(*question.lock().unwrap(), r#"pay({"to":"bob\u202eecila\u009b2J\u200b\udb40\udc41"})"#);
+}
+
+#[tokio::test]
+async fn every_hook_is_asked_and_one_deny_is_enough() {
+    for first in [Decision::Allow, Decision::Ask, Decision::Rewrite(json!({"n": 1}))] {
+        let ran = Mutex::default();
+        let said = first.clone();
+        let desk = agent("Desk.")
+            .with(refund(&ran))
+            .allow(["refund"])
+            .ask(says(Some("yes")))
+            .before(async |_: &ToolCall| said.clone())
+            .before(async |_: &ToolCall| Decision::Deny("not today".into()));
+        let done = one_call(desk, r#"{"n":7}"#).await;
+        assert!(ran.lock().unwrap().is_empty(), "{first:?}");
+        assert_eq!(done.denied[0].reason, "not today");
+    }
+}

@@ -9,6 +9,7 @@ mod context;
 mod ends;
 mod guard;
 mod nesting;
+mod resume;
 mod turns;
 
 use patterns::{Block, Reply, Stop, Usage};

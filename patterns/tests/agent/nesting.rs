@@ -106,6 +106,10 @@ async fn an_agent_that_cannot_run_says_why_before_the_first_call() {
             "`lok` is allowed or disallowed, but no tool has this name",
         ),
         (
+            agent("Go.").with(look()).tool_choice(patterns::ToolChoice::Tool("lok".into())),
+            "`lok` must be called first, but no tool that may be called has this name",
+        ),
+        (
             agent("Go.").with(Tool::flow("a", "b", agent("x").turns(0))),
             "`turns(0)` asks nobody; use at least 1",
         ),

@@ -39,6 +39,73 @@ fn citations_are_found_and_held_against_the_files() {
     );
 }
 
+#[test]
+fn whatever_stands_round_a_citation_is_no_part_of_it() {
+    let (_dir, repository) = tree(&[
+        ("app/[id]/page.tsx", "one\n"),
+        ("(group)/x.ts", "one\n"),
+        ("pkg/__init__.py", "one\ntwo\n"),
+        ("a b.rs", "one\n"),
+        (".github/ci.yml", "on: push\n"),
+        ("com", "one\n"),
+    ]);
+    for (text, cited) in [
+        ("**app/[id]/page.tsx:1**", &["app/[id]/page.tsx:1"][..]),
+        ("([x](app/[id]/page.tsx:1))", &["app/[id]/page.tsx:1"]),
+        ("load_config(pkg/__init__.py:1)", &["pkg/__init__.py:1"]),
+        ("app/[id]/none.tsx:1", &["app/[id]/none.tsx:1"]),
+        ("see (group)/x.ts:1, or ((group)/x.ts:1)", &["(group)/x.ts:1"]),
+        ("_pkg/__init__.py:L1-L2_", &["_pkg/__init__.py:1-2"]),
+        ("pkg/__init__.py:1–2.", &["pkg/__init__.py:1-2"]),
+        ("[.github/ci.yml:1](x)", &[".github/ci.yml:1"]),
+        ("at:pkg/__init__.py:2:5: error", &["pkg/__init__.py:2"]),
+        ("pkg/__init__.py:1→pkg/__init__.py:2", &["pkg/__init__.py:1", "pkg/__init__.py:2"]),
+        ("/etc/passwd:1 ~/x.rs:2 C:\\x\\y.rs:3", &["/etc/passwd:1", "~/x.rs:2", "x\\y.rs:3"]),
+        ("com:1", &["com:1"]),
+        ("example.com:443 db.internal:5432 api.example.org:80/v1/x.rs localhost:3 ada@example.com:25", &[]),
+        ("http://localhost:8080/src/a.rs:3 https://user@h.io:1/a.rs:2", &[]),
+        ("nginx.conf:1.25 v1.2:3 12:30 2026-11-30T12:30:45Z 10:30pm std::fs:3 e.g.:5 note:1 a.rs:3rd", &[]),
+    ] {
+        let found: Vec<_> = repository.citations(text).iter().map(ToString::to_string).collect();
+        assert_eq!(found, cited, "{text}");
+    }
+}
+
+#[test]
+fn a_citation_is_wrong_when_its_range_ends_past_the_file_or_begins_at_line_zero() {
+    let (_dir, repository) = tree(&[("a.rs", "one\ntwo\n"), ("config/.env.local", "KEY=1\n")]);
+    for (citation, reason) in [
+        ("a.rs:1-2", None),
+        ("a.rs:1-9", Some("`a.rs` has 2 lines; there is no line 9")),
+        ("a.rs:0", Some("`a.rs` has 2 lines; there is no line 0")),
+        ("a.rs:0-2", Some("`a.rs` has 2 lines; there is no line 0")),
+        ("a.rs:9999999", Some("`a.rs` has 2 lines; there is no line 9999999")),
+        ("a.rs:2-1", Some("2-1 is no range of lines")),
+        ("config/.env.local:1", Some("`config/.env.local` may hold secrets")),
+    ] {
+        let found = repository.citations(&format!("It is in {citation}."));
+        assert_eq!(found.len(), 1, "{citation}");
+        assert_eq!(found[0].to_string(), citation);
+        match (&found[0].lines, reason) {
+            (Ok(lines), None) => assert_eq!(lines, &["one", "two"]),
+            (Err(message), Some(reason)) => assert!(message.starts_with(reason), "{citation}: {message}"),
+            (lines, _) => panic!("{citation}: {lines:?}"),
+        }
+    }
+}
+
+/// A file is read once, and not once for each citation of it.
+#[test]
+fn many_citations_of_a_long_file_are_looked_at_in_no_time() {
+    let (_dir, repository) = tree(&[("long.txt", &"a line\n".repeat(200_000))]);
+    let text: String = (0..3_000).map(|n| format!("long.txt:{} ", n * 60 + 1)).collect();
+    let start = std::time::Instant::now();
+    let found = repository.citations(&text);
+    assert_eq!(found.len(), 1_000);
+    assert!(found.iter().all(|c| c.lines.is_ok()));
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
 #[tokio::test]
 async fn an_answer_with_a_wrong_citation_does_not_pass() {
     let (_dir, repository) = tree(&[("a.rs", "one\n")]);

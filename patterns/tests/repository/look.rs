@@ -1,5 +1,7 @@
 //! What list, read and search show.
 
+use std::time::{Duration, Instant};
+
 use patterns::{Flow, ListFiles, ReadFile, Reply, Request, Search};
 use serde_json::json;
 
@@ -161,4 +163,92 @@ fn a_root_that_is_no_folder_is_an_error_that_names_it() {
     let error = patterns::Repository::open("/nowhere/at/all").unwrap_err();
     assert_eq!(error.kind(), patterns::ErrorKind::Io);
     assert!(error.message().contains("/nowhere/at/all"), "{error}");
+}
+
+#[test]
+fn read_and_search_agree_on_the_lines_of_any_text() {
+    let utf16: Vec<u8> = [0xff, 0xfe]
+        .into_iter()
+        .chain("one\r\nneedle é\r\n".encode_utf16().flat_map(u16::to_le_bytes))
+        .collect();
+    let (dir, repository) =
+        tree(&[("bom.txt", "\u{feff}needle\ntwo\n"), ("cr.txt", "a\rneedle\u{2028}b\nneedle")]);
+    std::fs::write(dir.path().join("utf16.txt"), utf16).unwrap();
+    std::fs::write(dir.path().join("latin1.txt"), b"caf\xe9\nneedle \xff\xfe\n").unwrap();
+    assert_eq!(read(&repository, "bom.txt").unwrap(), "1| needle\n2| two\n");
+    assert_eq!(read(&repository, "utf16.txt").unwrap(), "1| one\n2| needle é\n");
+    assert_eq!(read(&repository, "latin1.txt").unwrap(), "1| caf\u{fffd}\n2| needle \u{fffd}\u{fffd}\n");
+    assert_eq!(read(&repository, "cr.txt").unwrap().lines().count(), 2);
+    let found = search(&repository, "needle").unwrap();
+    let places: Vec<_> = found.lines().map(|line| line.rsplit_once(": ").unwrap().0).collect();
+    assert_eq!(places, ["bom.txt:1", "cr.txt:1", "cr.txt:2", "latin1.txt:2", "utf16.txt:2"]);
+    assert_eq!(search(&repository, "^needle$").unwrap(), "bom.txt:1: needle\ncr.txt:2: needle");
+}
+
+#[test]
+fn a_file_that_is_too_long_is_not_said_to_end() {
+    let (dir, repository) = tree(&[]);
+    let line = format!("{}\n", "x".repeat((1 << 20) - 1));
+    std::fs::write(dir.path().join("long.txt"), line.repeat(70)).unwrap();
+    let page = repository
+        .read_file(&ReadFile { path: "long.txt".into(), first_line: Some(3), lines: Some(1) })
+        .unwrap();
+    assert!(page.len() < 2_200, "a line is cut");
+    assert!(
+        page.ends_with(" [line cut]\n[lines 3 to 3 of more than 64; go on with first_line 4]\n"),
+        "{page}"
+    );
+    let beyond = ReadFile { path: "long.txt".into(), first_line: Some(66), lines: None };
+    assert_eq!(
+        repository.read_file(&beyond).unwrap_err(),
+        "`long.txt` is too long; line 66 is beyond its first 64 MiB, 64 lines"
+    );
+}
+
+/// Neither a pattern nor the files can make a search go on for ever.
+#[test]
+fn a_pattern_that_explodes_elsewhere_is_refused_or_takes_no_time() {
+    let (_dir, repository) = tree(&[("a.txt", &format!("{}\n", "abcdefgh ".repeat(100)).repeat(200))]);
+    for pattern in [r"(a*)*b$", r"(x+x+)+y", r"(?:a?){200}a{200}", r"([a-h]{1,20}){1,20}\d", r"(.*)*(.*)*\d"]
+    {
+        let start = Instant::now();
+        let answer = search(&repository, pattern).unwrap();
+        assert_eq!(answer, format!("no line of 1 files matches `{pattern}`"));
+        assert!(start.elapsed() < Duration::from_secs(10), "{pattern}: {:?}", start.elapsed());
+    }
+    for pattern in [r"(\w{1,90}){1,90}", r"\p{L}{900}{900}", r"((((\w{1,9}){9}){9}){9}){9}"] {
+        let message = search(&repository, pattern).unwrap_err();
+        assert!(
+            message
+                .ends_with(r"is too large; use smaller counts in { }, or `[a-z]` in place of `\w` or `\p`"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_to_be_searched_is_told() {
+    let (_dir, repository) = tree(&[("a.txt", "needle\n"), ("min.js", &"x".repeat(40 << 20))]);
+    assert_eq!(
+        search(&repository, "needle").unwrap(),
+        "a.txt:1: needle\n[1 files could not be read to their end]"
+    );
+}
+
+#[test]
+fn a_tree_of_very_many_files_gives_bounded_answers_in_time() {
+    let (dir, repository) = tree(&[]);
+    for n in 0..4_000 {
+        if n % 100 == 0 {
+            std::fs::create_dir(dir.path().join(format!("{}", n / 100))).unwrap();
+        }
+        std::fs::write(dir.path().join(format!("{}/{n}.txt", n / 100)), format!("needle {n}\n")).unwrap();
+    }
+    let start = Instant::now();
+    let all = list(&repository, "").unwrap();
+    assert_eq!(all.lines().count(), 1_001);
+    assert!(all.ends_with("[3000 more files; ask for a subfolder with `path`, or use `glob`]"), "{all}");
+    assert_eq!(search(&repository, "needle").unwrap().lines().count(), 101);
+    assert_eq!(search(&repository, "needle 3999$").unwrap(), "39/3999.txt:1: needle 3999");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }

@@ -26,6 +26,14 @@ pub struct Pending {
 }
 
 impl Journal {
+    /// What is written of something with an effect that is about to be done: nothing; that it was begun; its result.
+    pub(crate) fn known(&self, path: &Path, what: &str) -> Option<Option<String>> {
+        let key = Key::of_effect(self.seed, path, what);
+        let state = self.state();
+        let entries = state.effects.get(&key)?;
+        entries.written.get(entries.asked).cloned()
+    }
+
     /// Asks whether something with an effect (a file written, a mail sent) has been done before, and writes down that it is
     /// about to be done; to be called right before doing it. `what` says exactly what is done, arguments included.
     ///

@@ -81,12 +81,34 @@ mod digits {
     use super::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(number: &u128, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_args!("{number:032x}"))
+        let bytes = number.to_be_bytes();
+        let digits = std::array::from_fn::<u8, 32, _>(|n| {
+            let digit = if n % 2 == 0 { bytes[n / 2] >> 4 } else { bytes[n / 2] & 15 };
+            b"0123456789abcdef"[usize::from(digit)]
+        });
+        to.serialize_str(std::str::from_utf8(&digits).map_err(serde::ser::Error::custom)?)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
         let digits = <&str>::deserialize(from)?;
         let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
         number.ok_or_else(|| serde::de::Error::custom("not 32 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_read_as_it_was_written() {
+        for number in [0, 1, 0xabc, u128::MAX, 0x0123_4567_89ab_cdef_0011_2233_4455_6677] {
+            let written = serde_json::to_string(&Fingerprint(number)).unwrap();
+            assert_eq!(written, format!("\"{number:032x}\""));
+            assert_eq!(serde_json::from_str::<Fingerprint>(&written).unwrap(), Fingerprint(number));
+        }
+        for wrong in ["\"\"", "\"abc\"", "\"g0000000000000000000000000000000\"", "7"] {
+            assert!(serde_json::from_str::<Fingerprint>(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::llm::{Llm, Request};
 use crate::path::Path;
 use crate::reply::{Reply, Stop, Usage};
+use crate::request::is_default;
 
 mod effect;
 mod file;
@@ -69,7 +70,7 @@ impl<T> Default for Entries<T> {
 struct Line<R> {
     path: Path,
     /// Which of several samples it was; to be seen by people, the hash has it, too.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     sample: u32,
     /// Of the request or the effect.
     hash: Fingerprint,
@@ -86,11 +87,6 @@ enum Stage {
     Begun,
     /// With this result.
     Done(String),
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // the shape that serde asks for
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 impl<R> Line<R> {
@@ -162,6 +158,7 @@ impl Journal {
         let mut state = self.state();
         let span = state.lines.append(&Line::reply(&key, sample, reply))?;
         let entries = state.calls.entry(key).or_default();
+        entries.written.reserve_exact(1); // there is seldom another
         entries.written.push(span);
         entries.asked += 1;
         Ok(())

@@ -12,11 +12,11 @@ use self::body::Body;
 pub use self::models::{Model, Thinking};
 use self::reply::Wire;
 use self::stream::Assembly;
+use super::Named;
 use super::env::Env;
 use super::http::{Answer, Endpoint, Headers, Timeouts};
 use super::receive::receive;
 use super::secret::Secret;
-use super::{answered_by, bare_model, full_model};
 use crate::error::{Error, ErrorKind, Result};
 use crate::llm::{Llm, Request};
 use crate::reply::Reply;
@@ -50,7 +50,7 @@ pub enum Auth {
 #[derive(Clone)]
 pub struct Anthropic {
     endpoint: Endpoint,
-    model: String,
+    model: Named,
     version: String,
 }
 
@@ -165,7 +165,7 @@ impl AnthropicBuilder {
         headers.own(self.headers)?;
         let version = headers.get("anthropic-version").unwrap_or(VERSION).to_owned();
         let endpoint = Endpoint::new(&self.base_url, "/v1/messages", headers, self.timeouts)?;
-        Ok(Anthropic { endpoint, model: self.model, version })
+        Ok(Anthropic { endpoint, model: Named::new("anthropic", &self.model), version })
     }
 }
 
@@ -176,7 +176,7 @@ impl Anthropic {
         let answer = self.endpoint.post(body.to_json()?, body.stream, betas.as_deref()).await?;
         quota::tell(&answer, request);
         let mut reply = receive(answer, request, Assembly::new(request), read).await?;
-        reply.model = answered_by("anthropic", &reply.model, model);
+        reply.model = self.model.answered(&reply.model, model);
         Ok(reply)
     }
 }
@@ -223,16 +223,16 @@ fn betas(value: &serde_json::Value) -> Result<String> {
 impl Llm for Anthropic {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
         async move {
-            let model = bare_model(request.model.as_deref(), "anthropic", &self.model)?;
+            let model = self.model.bare(request.model.as_deref())?;
             self.attempt(&request, model)
                 .await
-                .map_err(|error| error.at(&request.path).with_model(format!("anthropic:{model}")))
+                .map_err(|error| error.at(&request.path).with_model(self.model.of(model)))
         }
         .boxed()
     }
 
     fn model(&self, request: &Request) -> Option<String> {
-        full_model(request.model.as_deref(), "anthropic", &self.model)
+        self.model.full(request.model.as_deref())
     }
 }
 
@@ -244,6 +244,9 @@ impl std::fmt::Debug for AnthropicBuilder {
 
 impl std::fmt::Debug for Anthropic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Anthropic").field("model", &self.model).field("host", &self.endpoint.host()).finish()
+        f.debug_struct("Anthropic")
+            .field("model", &self.model.own())
+            .field("host", &self.endpoint.host())
+            .finish()
     }
 }

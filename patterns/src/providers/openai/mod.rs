@@ -8,11 +8,11 @@ use futures::future::{BoxFuture, FutureExt};
 
 use self::body::Body;
 use self::stream::Assembly;
+use super::Named;
 use super::env::Env;
 use super::http::{Endpoint, Headers, Timeouts};
 use super::receive::receive;
 use super::secret::Secret;
-use super::{answered_by, bare_model, full_model};
 use crate::error::{Error, ErrorKind, Result};
 use crate::llm::{Llm, Request};
 use crate::reply::Reply;
@@ -31,7 +31,7 @@ const BASE_URL: &str = "https://api.openai.com/v1";
 #[derive(Clone)]
 pub struct OpenAi {
     endpoint: Endpoint,
-    model: String,
+    model: Named,
     host: Host,
 }
 
@@ -119,7 +119,7 @@ impl OpenAi {
         let answer = self.endpoint.post(body.to_json()?, body.stream, None).await?;
         let mut reply =
             receive(answer, request, Assembly::new(request.on_text.as_ref()), reply::read).await?;
-        reply.model = answered_by(self.host.provider(), &reply.model, model);
+        reply.model = self.model.answered(&reply.model, model);
         Ok(reply)
     }
 }
@@ -180,24 +180,24 @@ impl OpenAiBuilder {
         }
         headers.own(self.headers)?;
         let endpoint = Endpoint::new(&self.base_url, "/chat/completions", headers, self.timeouts)?;
-        Ok(OpenAi { endpoint, model: self.model, host: self.host })
+        let model = Named::new(self.host.provider(), &self.model);
+        Ok(OpenAi { endpoint, model, host: self.host })
     }
 }
 
 impl Llm for OpenAi {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
         async move {
-            let provider = self.host.provider();
-            let model = bare_model(request.model.as_deref(), provider, &self.model)?;
+            let model = self.model.bare(request.model.as_deref())?;
             self.attempt(&request, model)
                 .await
-                .map_err(|error| error.at(&request.path).with_model(format!("{provider}:{model}")))
+                .map_err(|error| error.at(&request.path).with_model(self.model.of(model)))
         }
         .boxed()
     }
 
     fn model(&self, request: &Request) -> Option<String> {
-        full_model(request.model.as_deref(), self.host.provider(), &self.model)
+        self.model.full(request.model.as_deref())
     }
 }
 
@@ -209,7 +209,10 @@ impl std::fmt::Debug for OpenAiBuilder {
 
 impl std::fmt::Debug for OpenAi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenAi").field("model", &self.model).field("host", &self.endpoint.host()).finish()
+        f.debug_struct("OpenAi")
+            .field("model", &self.model.own())
+            .field("host", &self.endpoint.host())
+            .finish()
     }
 }
 

@@ -1,11 +1,13 @@
 //! Citations, `path:line`, and whether they exist.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::Repository;
+use super::path::{Found, open};
 use crate::gate::Check;
 
 /// A place that an answer cites.
@@ -22,54 +24,136 @@ pub struct Citation {
     pub lines: Result<Vec<String>, String>,
 }
 
-static CITATION: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"([\w@+.-][\w@+./-]*):(\d{1,7})(?:[-–](\d{1,7}))?\b").ok());
+/// The end of a citation in a word: the lines, and what follows.
+static LINES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(.+?):L?(\d{1,7})(?:[-–]L?(\d{1,7}))?(.*)$").ok());
 
+/// Path, first and last line.
+type Place<'c> = (&'c str, usize, usize);
+
+/// Ends of names that stand for hosts rather than files.
+const HOSTS: [&str; 12] =
+    ["app", "com", "dev", "internal", "invalid", "io", "lan", "local", "localhost", "net", "org", "test"];
+
+/// The most places that are looked at for one text.
+const MOST_PLACES: usize = 1_000;
 /// The most lines that one citation shows.
 const MOST: usize = 40;
 
+/// What stands between two words of an answer and is in no path.
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>' | '|' | ',' | ';' | '*' | '=')
+}
+
+impl fmt::Display for Citation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path, self.first)?;
+        if self.last == self.first { Ok(()) } else { write!(f, "-{}", self.last) }
+    }
+}
+
 impl Repository {
     /// The places that a text cites as `path:line` or `path:first-last`, each with its lines. Addresses
-    /// (`http://localhost:80`) and times are no citations.
+    /// (`http://localhost:80`, `example.com:80`), versions and times are no citations. At most 1,000 places are looked at.
     pub fn citations(&self, text: &str) -> Vec<Citation> {
-        let mut found: BTreeMap<(String, usize, usize), usize> = BTreeMap::new();
-        for captures in CITATION.iter().flat_map(|citation| citation.captures_iter(text)) {
-            let (Some(whole), path) = (captures.get(0), &captures[1]) else { continue };
-            let address = text[..whole.start()].ends_with("//") || text[..whole.start()].ends_with('/');
-            let looks_like_a_path = path.contains(['/', '.']) && path.chars().any(char::is_alphabetic);
-            if address || !(looks_like_a_path || self.lines(path, |_, _| {}).is_ok()) {
-                continue;
+        let mut files = HashMap::new();
+        let mut found: Vec<(String, usize, usize)> = Vec::new();
+        for mut word in text.split(is_between).filter(|word| !word.contains("://")) {
+            while let Some(parts) = LINES.as_ref().and_then(|lines| lines.captures(word)) {
+                let (path, rest) = (&parts[1], parts.get(4).map_or("", |rest| rest.as_str()));
+                word = rest;
+                // `1.2.3` and `12:30pm` are no numbers of lines, and `host:80/x` is an address
+                let mut after = rest.chars();
+                let number = match after.next() {
+                    Some('.' | '_') => !after.next().is_some_and(char::is_alphanumeric),
+                    Some('/') => false,
+                    Some(c) => !c.is_alphanumeric(),
+                    None => true,
+                };
+                let Some(path) = self.path_in(path, &mut files).filter(|_| number) else { continue };
+                let line = |n| parts.get(n).and_then(|n| n.as_str().parse::<usize>().ok());
+                let first = line(2).unwrap_or(0);
+                let cited = (path, first, line(3).unwrap_or(first));
+                if found.len() < MOST_PLACES && !found.contains(&cited) {
+                    found.push(cited);
+                }
             }
-            let first = captures[2].parse().unwrap_or(0);
-            let last = captures.get(3).and_then(|last| last.as_str().parse().ok()).unwrap_or(first);
-            let order = found.len();
-            found.entry((path.to_owned(), first, last)).or_insert(order);
         }
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_by_key(|(_, order)| *order);
+        let mut lines = self.cited(&found);
+        let lines = found.iter().map(|(path, first, last)| lines.remove(&(path.as_str(), *first, *last)));
+        let lines: Vec<_> = lines.collect();
         found
             .into_iter()
-            .map(|((path, first, last), _)| {
-                let lines = self.cited(&path, first, last);
+            .zip(lines)
+            .map(|((path, first, last), lines)| {
+                let lines = lines.unwrap_or_else(|| Err("it was not looked at".to_owned()));
                 Citation { path, first, last, lines }
             })
             .collect()
     }
 
-    fn cited(&self, path: &str, first: usize, last: usize) -> Result<Vec<String>, String> {
-        let mut lines = Vec::new();
-        let all = self.lines(path, |number, line| {
-            if (first..=last).contains(&number) && lines.len() < MOST {
-                lines.push(crate::error::excerpt(line, 200));
+    /// The path at the end of a word: the longest part that is a file here, or else what looks like a path.
+    fn path_in(&self, word: &str, files: &mut HashMap<String, bool>) -> Option<String> {
+        let mut is_file = |path: &str| {
+            *files.entry(path.to_owned()).or_insert_with(|| {
+                open(&self.root, path).is_ok_and(|opened| matches!(opened.found, Found::File(_)))
+            })
+        };
+        let mut part = word;
+        loop {
+            if is_file(part) {
+                return Some(part.to_owned());
             }
-        })?;
-        if first == 0 || last > all {
-            return Err(format!("`{path}` has {all} lines; there is no line {last}"));
+            // brackets and words before it: `(a.rs`, `[x](a.rs`, `see:a.rs`; a name may begin with them, too
+            let next = match part.chars().next()? {
+                c if !c.is_alphanumeric() && !matches!(c, '.' | '/' | '~' | '_' | '@') => c.len_utf8(),
+                _ => match part.find([':', '(']) {
+                    Some(end) => end + 1,
+                    None => break,
+                },
+            };
+            part = &part[next..];
         }
-        if lines.is_empty() {
-            return Err(format!("{first}-{last} is no range of lines"));
+        let name = part.rsplit('/').next().unwrap_or(part);
+        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+        let has_ending = ending.chars().any(char::is_alphabetic)
+            && ending.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let is_path = part.contains('/') || (has_ending && !HOSTS.contains(&ending));
+        (is_path && part.chars().any(char::is_alphabetic)).then(|| part.to_owned())
+    }
+
+    /// The lines of citations. Each file is read once, however often it is cited.
+    fn cited<'c>(
+        &self,
+        found: &'c [(String, usize, usize)],
+    ) -> HashMap<Place<'c>, Result<Vec<String>, String>> {
+        let mut by_path: HashMap<&str, HashMap<Place<'c>, Vec<String>>> = HashMap::new();
+        for (path, first, last) in found {
+            by_path.entry(path).or_default().insert((path, *first, *last), Vec::new());
         }
-        Ok(lines)
+        let mut all = HashMap::new();
+        for (path, mut places) in by_path {
+            let seen = self.lines(path, |number, line| {
+                for ((_, first, last), lines) in &mut places {
+                    if (*first..=*last).contains(&number) && lines.len() < MOST {
+                        lines.push(crate::error::excerpt(line, 200));
+                    }
+                }
+            });
+            all.extend(places.into_iter().map(|(place, lines)| {
+                let (_, first, last) = place;
+                let lines = match &seen {
+                    Err(message) => Err(message.clone()),
+                    Ok(_) if last < first => Err(format!("{first}-{last} is no range of lines")),
+                    Ok(seen) if first == 0 || last > seen.lines => {
+                        Err(seen.no_line(path, if first == 0 { 0 } else { last }))
+                    }
+                    Ok(_) => Ok(lines),
+                };
+                (place, lines)
+            }));
+        }
+        all
     }
 
     /// A check that accepts an answer when every place that it cites exists. For [`Agent::until`](crate::Agent::until).
@@ -79,9 +163,7 @@ impl Repository {
             let wrong: Vec<String> = repository
                 .citations(answer)
                 .iter()
-                .filter_map(|c| {
-                    Some(format!("{}:{} does not exist ({})", c.path, c.first, c.lines.as_ref().err()?))
-                })
+                .filter_map(|c| Some(format!("{c} does not exist ({})", c.lines.as_ref().err()?)))
                 .collect();
             if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
         })
@@ -91,6 +173,7 @@ impl Repository {
     pub fn cited_lines(&self, text: &str) -> String {
         let mut out = String::new();
         for citation in self.citations(text) {
+            let place = citation.to_string();
             match citation.lines {
                 Ok(lines) => {
                     for (n, line) in lines.iter().enumerate() {
@@ -98,7 +181,7 @@ impl Repository {
                     }
                 }
                 Err(reason) => {
-                    out.push_str(&format!("{}:{}: none ({reason})\n", citation.path, citation.first));
+                    out.push_str(&format!("{place}: none ({reason})\n"));
                 }
             }
         }

@@ -53,6 +53,8 @@ fn rules(dir: &Dir, file: &str, path: &str) -> Gitignore {
         let _ = file.take(1 << 20).read_to_end(&mut text);
     }
     let mut builder = GitignoreBuilder::new(path);
+    // where `BUILD/x` opens `build/x`, it is as ignored as that
+    let _ = builder.case_insensitive(cfg!(any(windows, target_vendor = "apple")));
     for line in String::from_utf8_lossy(&text).lines() {
         let _ = builder.add_line(None, line);
     }

@@ -6,9 +6,9 @@ use globset::{Glob, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Repository;
 use super::path::{Found, open};
 use super::walk::walk;
+use super::{LONGEST, Repository};
 
 /// The most paths of one answer.
 const MOST: usize = 1_000;
@@ -35,19 +35,23 @@ impl Repository {
         };
         let mut paths = Vec::new();
         let mut more = 0;
-        let _ = walk(dir, &opened.path, &mut opened.ignored, &mut |_, path, _| {
-            if self.is_stopped() {
-                return ControlFlow::Break(());
-            }
+        let clock = self.clock();
+        let _ = walk(dir, &opened.path, &mut opened.ignored, clock, &mut |_, path, _| {
             if glob.as_ref().is_none_or(|glob| fits(glob, path)) {
                 if paths.len() < MOST { paths.push(path.to_owned()) } else { more += 1 }
             }
             ControlFlow::Continue(())
         });
-        if paths.is_empty() {
+        let late = clock.is_over();
+        if paths.is_empty() && !late {
             return Ok("no files (what .gitignore leaves out and files of secrets are not listed)".to_owned());
         }
-        if more > 0 {
+        if late {
+            let seconds = LONGEST.as_secs();
+            paths.push(format!(
+                "[stopped after {seconds} s, there may be more; ask for a subfolder with `path`]"
+            ));
+        } else if more > 0 {
             paths.push(format!("[{more} more files; ask for a subfolder with `path`, or use `glob`]"));
         }
         Ok(paths.join("\n"))

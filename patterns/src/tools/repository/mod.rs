@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -29,8 +30,9 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// Everything stays below the root: absolute paths, `..`, symbolic links, other file systems, pipes, sockets, devices, and
 /// files that hold keys or passwords by their names are refused with a message that says what to do instead; what
-/// `.gitignore` leaves out is left out. The folder is held open, and links are not followed even when the tree changes
-/// while it is read. Only a hard link to a file outside cannot be told from a file inside.
+/// `.gitignore` leaves out is left out (the rules of the folders above the root are not known, and links are not followed
+/// even inside). The folder is held open, and nothing that happens to the tree while it is read leads outside. Only a hard
+/// link to a file outside cannot be told from a file inside.
 ///
 /// ```
 /// # fn main() -> patterns::Result<()> {
@@ -110,8 +112,25 @@ impl Repository {
         .boxed()
     }
 
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Starts the time of one look.
+    fn clock(&self) -> Clock<'_> {
+        Clock { end: Instant::now() + LONGEST, stop: &self.stop }
+    }
+}
+
+/// The longest that one look at many files takes.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Says when a look has to end: its time is used up, or nobody waits for it any more.
+#[derive(Clone, Copy)]
+struct Clock<'r> {
+    end: Instant,
+    stop: &'r AtomicBool,
+}
+
+impl Clock<'_> {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || Instant::now() >= self.end
     }
 }
 

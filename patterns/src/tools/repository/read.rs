@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
 
+use encoding_rs_io::DecodeReaderBytesBuilder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,8 +14,31 @@ use super::path::{Found, open};
 const MOST_LINES: usize = 400;
 /// The most characters of one line.
 const LONGEST_LINE: usize = 2_000;
-/// The most bytes that are looked at.
-const MOST_BYTES: u64 = 64 << 20;
+/// The most bytes of a file that are looked at.
+pub(super) const MOST_BYTES: u64 = 64 << 20;
+
+/// How much of a file was looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) lines: usize,
+    /// Whether that is the whole file.
+    pub(super) all: bool,
+}
+
+impl Seen {
+    /// Why there is no such line.
+    pub(super) fn no_line(self, path: &str, line: usize) -> String {
+        let Self { lines, all } = self;
+        if all {
+            format!("`{path}` has {lines} lines; there is no line {line}")
+        } else {
+            format!(
+                "`{path}` is too long; line {line} is beyond its first {} MiB, {lines} lines",
+                MOST_BYTES >> 20
+            )
+        }
+    }
+}
 
 /// The arguments of `read_file`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -38,7 +62,7 @@ impl Repository {
         let first = args.first_line.unwrap_or(1).max(1);
         let count = args.lines.unwrap_or(MOST_LINES).clamp(1, MOST_LINES);
         let mut out = String::new();
-        let all = self.lines(&args.path, |number, line| {
+        let seen = self.lines(&args.path, |number, line| {
             if (first..first + count).contains(&number) {
                 match line.char_indices().nth(LONGEST_LINE) {
                     Some((end, _)) => {
@@ -50,27 +74,41 @@ impl Repository {
                 }
             }
         })?;
-        if all == 0 {
+        if seen.lines == 0 {
             return Ok("(the file is empty)".to_owned());
         }
-        if first > all {
-            return Err(format!("`{}` has {all} lines; there is no line {first}", args.path));
+        if first > seen.lines {
+            return Err(seen.no_line(&args.path, first));
         }
         let next = first + count;
-        if next <= all {
-            let _ = writeln!(out, "[lines {first} to {} of {all}; go on with first_line {next}]", next - 1);
+        if next <= seen.lines {
+            let more = if seen.all { "" } else { "more than " };
+            let _ = writeln!(
+                out,
+                "[lines {first} to {} of {more}{}; go on with first_line {next}]",
+                next - 1,
+                seen.lines
+            );
         }
         Ok(out)
     }
 
-    /// Shows `see` every line of a text file with its number, and gives their count.
-    pub(super) fn lines(&self, path: &str, mut see: impl FnMut(usize, &str)) -> Result<usize, String> {
+    /// Shows `see` every line of a text file with its number, and gives their count. A file in UTF-16 is told by its mark,
+    /// as `search` does.
+    pub(super) fn lines(&self, path: &str, mut see: impl FnMut(usize, &str)) -> Result<Seen, String> {
         let opened = open(&self.root, path)?;
         let Found::File(file) = opened.found else {
             return Err(format!("`{path}` is a folder; list it with list_files"));
         };
-        let mut reader = BufReader::new(file.take(MOST_BYTES));
-        let start = reader.fill_buf().map_err(|error| format!("`{path}` cannot be read: {error}"))?;
+        let unreadable = |error| format!("`{path}` cannot be read: {error}");
+        let all = file.metadata().map_err(unreadable)?.len() <= MOST_BYTES;
+        let text = DecodeReaderBytesBuilder::new()
+            .utf8_passthru(true)
+            .strip_bom(true)
+            .bom_override(true)
+            .build(file.take(MOST_BYTES));
+        let mut reader = BufReader::new(text);
+        let start = reader.fill_buf().map_err(unreadable)?;
         if start.contains(&0) {
             return Err(format!("`{path}` is no text file"));
         }
@@ -78,9 +116,9 @@ impl Repository {
         loop {
             line.clear();
             match reader.read_until(b'\n', &mut line) {
-                Ok(0) => return Ok(number),
+                Ok(0) => return Ok(Seen { lines: number, all }),
                 Ok(_) => {}
-                Err(error) => return Err(format!("`{path}` cannot be read: {error}")),
+                Err(error) => return Err(unreadable(error)),
             }
             number += 1;
             let text = String::from_utf8_lossy(&line);

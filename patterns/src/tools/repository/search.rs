@@ -1,8 +1,7 @@
 //! `search`.
 
-use std::io::Read as _;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
 use cap_std::fs::File;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -11,17 +10,18 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Repository;
 use super::list::{fits, glob};
 use super::path::{Found, open, open_file};
+use super::read::MOST_BYTES;
 use super::walk::walk;
+use super::{Clock, LONGEST, Repository};
 
 /// The most lines of one answer.
 const MOST: usize = 100;
 /// The most characters of one line.
 const LONGEST_LINE: usize = 300;
-/// The longest that one search takes.
-const LONGEST: Duration = Duration::from_secs(10);
+/// The most bytes of one compiled pattern, which bounds what each byte of a file can cost.
+const LARGEST_PATTERN: usize = 1 << 20;
 
 /// The arguments of `search`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -38,6 +38,8 @@ pub struct Search {
 struct Hits {
     lines: Vec<String>,
     files: usize,
+    /// Files that could not be searched to their end.
+    broken: usize,
     full: bool,
 }
 
@@ -49,14 +51,10 @@ impl Repository {
     pub fn search(&self, args: &Search) -> Result<String, String> {
         let matcher = RegexMatcherBuilder::new()
             .line_terminator(Some(b'\n'))
-            .size_limit(10 << 20)
+            .size_limit(LARGEST_PATTERN)
+            .dfa_size_limit(16 << 20)
             .build(&args.pattern)
-            .map_err(|error| {
-                format!(
-                    "`{}` is no regular expression: {error}; put a `\\` before ( [ {{ . * + ? to mean the character",
-                    args.pattern
-                )
-            })?;
+            .map_err(|error| no_pattern(&args.pattern, &error.to_string()))?;
         let glob = glob(args.glob.as_deref())?;
         let mut opened = open(&self.root, args.path.as_deref().unwrap_or_default())?;
         let mut searcher = SearcherBuilder::new()
@@ -64,45 +62,65 @@ impl Repository {
             .heap_limit(Some(16 << 20))
             .line_number(true)
             .build();
-        let mut hits = Hits { lines: Vec::new(), files: 0, full: false };
-        let mut late = false;
+        let mut hits = Hits { lines: Vec::new(), files: 0, broken: 0, full: false };
+        let clock = self.clock();
         match opened.found {
-            Found::File(file) => hits.search(&mut searcher, &matcher, &opened.path, file),
+            Found::File(file) => hits.search(&mut searcher, &matcher, &opened.path, file, clock),
             Found::Dir(dir) => {
-                let start = Instant::now();
-                let _ = walk(&dir, &opened.path, &mut opened.ignored, &mut |dir, path, entry| {
-                    late = start.elapsed() > LONGEST || self.is_stopped();
-                    if late || hits.full {
-                        return ControlFlow::Break(());
+                let _ = walk(&dir, &opened.path, &mut opened.ignored, clock, &mut |dir, path, entry| {
+                    if glob.as_ref().is_none_or(|glob| fits(glob, path)) {
+                        match open_file(dir, &entry.name, &entry.meta) {
+                            Ok(file) => hits.search(&mut searcher, &matcher, path, file, clock),
+                            Err(_) => hits.broken += 1,
+                        }
                     }
-                    if glob.as_ref().is_none_or(|glob| fits(glob, path))
-                        && let Ok(file) = open_file(dir, &entry.name, &entry.meta)
-                    {
-                        hits.search(&mut searcher, &matcher, path, file);
-                    }
-                    ControlFlow::Continue(())
+                    if hits.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 });
             }
         }
-        let Hits { mut lines, files, full } = hits;
-        if late {
-            lines.push(format!("[stopped after {} s; search a subfolder with `path`]", LONGEST.as_secs()));
-        } else if full {
+        let Hits { mut lines, files, broken, full } = hits;
+        if full {
             lines.push(format!("[the first {MOST} lines; use a narrower pattern, or `path` or `glob`]"));
+        } else if clock.is_over() {
+            let seconds = LONGEST.as_secs();
+            lines.push(format!(
+                "[stopped after {seconds} s, there may be more; search a subfolder with `path`]"
+            ));
         } else if lines.is_empty() {
             lines.push(format!("no line of {files} files matches `{}`", args.pattern));
+        }
+        if broken > 0 {
+            lines.push(format!("[{broken} files could not be read to their end]"));
         }
         Ok(lines.join("\n"))
     }
 }
 
+fn no_pattern(pattern: &str, error: &str) -> String {
+    if error.contains("size limit") {
+        return format!(
+            "`{pattern}` is too large; use smaller counts in {{ }}, or `[a-z]` in place of `\\w` or `\\p`"
+        );
+    }
+    format!(
+        "`{pattern}` is no regular expression: {error}; put a `\\` before ( [ {{ . * + ? to mean the character"
+    )
+}
+
 impl Hits {
     /// Searches one file. One that cannot be read to its end gives what was found before.
-    fn search(&mut self, searcher: &mut Searcher, matcher: &RegexMatcher, path: &str, file: File) {
+    fn search(
+        &mut self,
+        searcher: &mut Searcher,
+        matcher: &RegexMatcher,
+        path: &str,
+        file: File,
+        clock: Clock<'_>,
+    ) {
         self.files += 1;
-        let _ = searcher.search_reader(
+        let found = searcher.search_reader(
             matcher,
-            file.into_std().take(64 << 20),
+            Timed { file: file.into_std().take(MOST_BYTES), clock },
             Lossy(|number, line| {
                 if self.lines.len() == MOST {
                     self.full = true;
@@ -113,5 +131,18 @@ impl Hits {
                 Ok(true)
             }),
         );
+        self.broken += usize::from(found.is_err());
+    }
+}
+
+/// A file that ends when the time is over.
+struct Timed<'r, R> {
+    file: R,
+    clock: Clock<'r>,
+}
+
+impl<R: Read> Read for Timed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.clock.is_over() { Ok(0) } else { self.file.read(buffer) }
     }
 }

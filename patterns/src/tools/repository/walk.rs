@@ -6,7 +6,7 @@ use cap_fs_ext::{DirExt as _, MetadataExt as _};
 use cap_std::fs::{Dir, Metadata};
 
 use super::ignored::Ignored;
-use super::secret;
+use super::{Clock, secret};
 
 /// The deepest folder that is looked into, counted from where the walk starts.
 const DEEPEST: usize = 64;
@@ -38,15 +38,16 @@ pub(super) fn entries(dir: &Dir, path: &str, ignored: &Ignored) -> Vec<Entry> {
     entries
 }
 
-/// Shows `visit` every file below `dir`: its folder, its path from the root, and the entry.
+/// Shows `visit` every file below `dir`, until the time is over: its folder, its path from the root, and the entry.
 pub(super) fn walk(
     dir: &Dir,
     path: &str,
     ignored: &mut Ignored,
+    clock: Clock<'_>,
     visit: &mut dyn FnMut(&Dir, &str, &Entry) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let device = dir.dir_metadata().map(|meta| meta.dev()).ok();
-    below(dir, path, (0, device), ignored, visit)
+    below(dir, path, (0, device), ignored, clock, visit)
 }
 
 fn below(
@@ -54,9 +55,13 @@ fn below(
     path: &str,
     (depth, device): (usize, Option<u64>),
     ignored: &mut Ignored,
+    clock: Clock<'_>,
     visit: &mut dyn FnMut(&Dir, &str, &Entry) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     for entry in entries(dir, path, ignored) {
+        if clock.is_over() {
+            return ControlFlow::Break(());
+        }
         let inner_path = join(path, &entry.name);
         if entry.meta.is_file() {
             visit(dir, &inner_path, &entry)?;
@@ -65,7 +70,7 @@ fn below(
             && inner.dir_metadata().map(|meta| meta.dev()).ok() == device
         {
             ignored.enter(&inner, &inner_path);
-            let flow = below(&inner, &inner_path, (depth + 1, device), ignored, visit);
+            let flow = below(&inner, &inner_path, (depth + 1, device), ignored, clock, visit);
             ignored.leave();
             flow?;
         }
