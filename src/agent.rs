@@ -1,6 +1,5 @@
 //! `patterns agent`: a question about a folder, answered by looking into it.
 
-use std::io::{IsTerminal as _, stdout};
 use std::time::Instant;
 
 use patterns::layers::{Journal, Observe};
@@ -15,7 +14,7 @@ use crate::exit::Exit;
 use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
-use crate::terminal::{ask, complain, harmless, one_line, print, say, warn, whisper};
+use crate::terminal::{ask, complain, print, print_answer, say, warn, whisper};
 use crate::watch::Watch;
 
 const SYSTEM: &str = "You answer questions about the files of one folder, which you can read and not change. Look before you \
@@ -74,9 +73,9 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
             json!({ "agent": done, "model": model, "meter": total, "seconds": seconds })
         ))?;
     } else if answered {
-        if stdout().is_terminal() { print(&harmless(&done.text))? } else { print(&done.text)? }
+        print_answer(&done.text)?;
     } else if !done.text.trim().is_empty() {
-        whisper(&format!("what there was:\n{}", harmless(done.text.trim_end())));
+        whisper(&format!("what there was:\n{}", done.text.trim_end()));
     }
     for denied in &done.denied {
         say(&format!("not run: {}: {}", denied.call, denied.reason));
@@ -85,7 +84,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
         _ if hand.stop.is_thrown() => Exit::Interrupted,
         AgentEnd::Answered if accepted => Exit::Done,
         AgentEnd::Answered => {
-            warn(&harmless(done.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str())));
+            warn(done.verdict.as_ref().map_or("", |verdict| verdict.feedback.as_str()));
             Exit::Degraded
         }
         AgentEnd::Turns => {
@@ -143,7 +142,7 @@ async fn build(args: &args::Agent, journal: Option<&Journal>, progress: &Progres
 fn listen(progress: Progress, tell: bool) -> impl Fn(&Path, Event) + Send + Sync + 'static {
     move |_, event| {
         if tell && matches!(event, Event::Turn { .. }) {
-            progress.aside(|| say(&one_line(&event.to_string())));
+            progress.aside(|| say(&event.to_string()));
         }
     }
 }

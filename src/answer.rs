@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use patterns::{Event, OnText, Result};
 
 use crate::progress::Progress;
-use crate::terminal::{harmless, print, say};
+use crate::terminal::{harmless, print_answer, say};
 
 /// Standard output while a flow runs. Text is shown as it is written only on a terminal; a pipe gets the answer whole,
 /// and nothing else.
@@ -73,6 +73,6 @@ impl Answer {
         if self.shown().trim() == text.trim() {
             return Ok(());
         }
-        if io::stdout().is_terminal() { print(&harmless(text)) } else { print(text) }
+        print_answer(text)
     }
 }

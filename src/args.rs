@@ -310,7 +310,7 @@ pub(crate) struct Trace {
     #[arg(long, group = "form")]
     pub(crate) dot: bool,
     /// How wide the timeline is, in columns; default: as wide as the terminal
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=1000))]
     pub(crate) width: Option<u16>,
     #[command(subcommand)]
     pub(crate) command: Option<TraceCommand>,

@@ -18,7 +18,7 @@ use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Result, Under};
 use serde_json::json;
 
 use self::inputs::Input;
-use crate::args::{How, Show};
+use crate::args::How;
 use crate::builtin;
 use crate::exit::Exit;
 use crate::keep::Hand;
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let (llm, hand) = how.keep.round(connection, how.at_once, Some(journal), observe)?;
     let watch = Watch::start(how, &progress)?;
     let llm = watch.round(llm);
-    let bar = bar(total, how.quiet || how.progress != Show::Live);
+    let bar = bar(total, !progress.is_live());
     let count = tokio::select! {
         count = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
         () = hand.stop.at_ctrl_c(&hand.meter, |say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
@@ -222,9 +222,9 @@ fn unwritable(file: &FilePath, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("{} cannot be written: {error}", file.display()))
 }
 
-fn bar(total: u64, quiet: bool) -> ProgressBar {
+fn bar(total: u64, hidden: bool) -> ProgressBar {
     let bar = ProgressBar::new(total);
-    if quiet {
+    if hidden {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     let template = "{bar:30.cyan/dim} {pos}/{len} {msg} {elapsed:.dim} eta {eta}";

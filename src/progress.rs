@@ -14,8 +14,9 @@ use patterns::layers::Layer;
 use patterns::{Calls, Event, Llm, OnText, Path, Reply, Request, Result};
 
 use crate::args::Show;
-use crate::terminal::{one_line, say};
+use crate::terminal::say;
 use live::Live;
+use patterns::trace::one_line;
 
 /// How often the picture is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
@@ -44,11 +45,16 @@ impl Progress {
         let term = Term::buffered_stderr();
         let how = match how {
             _ if quiet => Show::None,
-            Show::Live if !term.is_term() => Show::None,
+            Show::Live if !term.is_term() || is_dumb() => Show::None,
             how => how,
         };
         let state = State { live: Live::default(), started: Instant::now(), running: false, aside: false };
         Self(Arc::new(Inner { how, term, calls: AtomicU64::new(0), state: Mutex::new(state) }))
+    }
+
+    /// Whether a picture is drawn.
+    pub(crate) fn is_live(&self) -> bool {
+        self.0.how == Show::Live
     }
 
     /// Begins to draw the run of a flow that makes so many calls.
@@ -58,7 +64,7 @@ impl Progress {
         state.started = Instant::now();
         state.running = true;
         drop(state);
-        if self.0.how == Show::Live {
+        if self.is_live() {
             let progress = self.clone();
             tokio::spawn(async move {
                 let mut frames = tokio::time::interval(FRAME);
@@ -108,7 +114,9 @@ impl Progress {
                 if !matches!(event, Event::Sent | Event::Used { .. } | Event::Quota { .. }) {
                     let at = self.state().started.elapsed().as_secs_f64();
                     let place = if path.is_root() { String::new() } else { format!("{path}: ") };
-                    say(&format!("[{at:8.3}] {}", one_line(&format!("{place}{event}"))));
+                    // what went wrong names its place, too
+                    let words = event.to_string().replacen(&place, "", usize::from(!place.is_empty()));
+                    say(&format!("[{at:8.3}] {}{words}", one_line(&place)));
                 }
             }
         }
@@ -120,11 +128,7 @@ impl Progress {
 
     /// A bar for something that is fetched.
     pub(crate) fn bytes(&self, what: &str) -> ProgressBar {
-        let target = if self.0.how == Show::Live {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target = if self.is_live() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style =
             ProgressStyle::with_template("  {prefix} {wide_bar:.cyan/dim} {bytes}/{total_bytes} {eta:.dim}");
         let bar = ProgressBar::with_draw_target(None, target).with_prefix(what.to_owned());
@@ -164,6 +168,11 @@ impl Progress {
     }
 }
 
+/// Whether the terminal says that it cannot move its cursor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 impl Layer for Progress {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
         if self.0.how == Show::None || (self.0.how == Show::Live && !self.state().running) {
@@ -172,7 +181,7 @@ impl Layer for Progress {
         let call = self.0.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let progress = self.clone();
         request.listen(move |path, event| progress.hear(Some(call), path, event));
-        if self.0.how == Show::Live {
+        if self.is_live() {
             // streamed, so that it can be seen how fast each call writes
             let progress = self.clone();
             let count = OnText::provisional(move |piece| progress.state().live.wrote(call, piece.len()));

@@ -17,7 +17,7 @@ use crate::input;
 use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
-use crate::terminal::{ask, complain, print, say, warn, whisper};
+use crate::terminal::{ask, complain, print, print_answer, say, warn, whisper};
 use crate::watch::Watch;
 
 /// `patterns route`, `patterns vote` …
@@ -121,7 +121,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
             // a cap gives back what there was; what failed shows it beside the result
             match error.partial().filter(|_| !shown) {
                 Some(partial) if matches!(error.kind(), ErrorKind::NotAccepted | ErrorKind::OverBudget) => {
-                    print(partial)?;
+                    print_answer(partial)?;
                 }
                 Some(partial) => whisper(&format!("what there was:\n{}", partial.trim_end())),
                 None => {}

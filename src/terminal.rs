@@ -30,29 +30,33 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
 }
 
-/// The same on one line.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// Writes the answer of a flow; on a terminal it can do no harm there.
+pub(crate) fn print_answer(text: &str) -> Result<()> {
+    if io::stdout().is_terminal() { print(&harmless(text)) } else { print(text) }
 }
 
 /// Says something beside the result.
 pub(crate) fn say(text: &str) {
+    line(&harmless(text));
+}
+
+fn line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Says something less important beside the result.
 pub(crate) fn whisper(text: &str) {
-    say(&style(text).for_stderr().dim().to_string());
+    line(&style(harmless(text)).for_stderr().dim().to_string());
 }
 
 /// Says what went wrong.
 pub(crate) fn complain(text: &str) {
-    say(&format!("{} {text}", style("patterns:").for_stderr().red().bold()));
+    line(&format!("{} {}", style("patterns:").for_stderr().red().bold(), harmless(text)));
 }
 
 /// Warns of a result that is not the whole of what was asked for.
 pub(crate) fn warn(text: &str) {
-    say(&format!("{} {text}", style("degraded:").for_stderr().yellow().bold()));
+    line(&format!("{} {}", style("degraded:").for_stderr().yellow().bold(), harmless(text)));
 }
 
 /// Asks a person at a gate and gives the line typed; `None` at the end of input.
@@ -60,9 +64,9 @@ pub(crate) fn ask(question: Question, progress: Progress) -> BoxFuture<'static, 
     Box::pin(async move {
         let line = tokio::task::spawn_blocking(move || {
             progress.aside(|| {
-                say(&format!(
+                line(&format!(
                     "{}\n\n{}\n",
-                    style(&question.gate).for_stderr().bold(),
+                    style(harmless(&question.gate)).for_stderr().bold(),
                     harmless(question.text.trim_end())
                 ));
                 let _ = write!(io::stderr().lock(), "Go on? Only `yes` is a yes: ");

@@ -8,13 +8,13 @@ use patterns::{Error, ErrorKind, Result};
 
 use crate::args::{self, TraceCommand};
 use crate::exit::Exit;
-use crate::terminal::{one_line, print, say};
+use crate::terminal::{print, say};
 
 /// `patterns trace FILE`, `patterns trace diff A B`
 pub(crate) fn trace(args: &args::Trace) -> Result<Exit> {
     if let Some(TraceCommand::Diff { before, after }) = &args.command {
         let (before, after) = (Run::read(before)?, Run::read(after)?);
-        print(&one_line_each(&Diff::new(&before, &after).to_string()))?;
+        print(&Diff::new(&before, &after).to_string())?;
         return Ok(Exit::Done);
     }
     let Some(file) = &args.file else {
@@ -51,16 +51,8 @@ fn page(run: &Run, out: &Path) -> Result<()> {
 
 /// The timeline, with the critical path in bold on a terminal.
 fn coloured(gantt: &str) -> String {
-    let mut out = String::new();
-    for line in gantt.lines() {
-        let line = one_line(line);
-        let line = if line.starts_with("* ") { style(line).bold().to_string() } else { line };
-        out.push_str(&line);
-        out.push('\n');
-    }
-    out
-}
-
-fn one_line_each(text: &str) -> String {
-    text.lines().map(|line| one_line(line) + "\n").collect()
+    let bold = |line: &str| {
+        if line.starts_with("* ") { style(line).bold().to_string() } else { line.to_owned() }
+    };
+    gantt.lines().map(|line| bold(line) + "\n").collect()
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::reply::Usage;
 
 mod tell;
+pub(crate) mod used;
 
 /// Something that a pattern or a layer tells through [`Llm::note`](crate::Llm::note). The place is the path that comes
 /// with it. [`trace`](crate::trace) writes them to a file and reads them back.
@@ -20,6 +21,7 @@ pub enum Event {
         /// The fewest calls that it can make.
         fewest: u64,
         /// The most; `None` when nothing bounds them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         most: Option<u64>,
     },
     /// The run has ended, or was dropped.
@@ -27,8 +29,10 @@ pub enum Event {
         /// How it ended: `ok`, `failed` or `cancelled`.
         outcome: String,
         /// The [kind](crate::ErrorKind) of the error, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Why there is no answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A gate looked at a text.
@@ -38,6 +42,7 @@ pub enum Event {
         /// Whether the text may pass.
         open: bool,
         /// Why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A route took a way.
@@ -47,8 +52,10 @@ pub enum Event {
         /// What decided: `rule`, `model` or `fallback`.
         how: String,
         /// The probability of the label, where the provider gives one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         confidence: Option<f64>,
         /// Why, or why the fallback was taken.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A fan-out begins: so many branches.
@@ -73,6 +80,7 @@ pub enum Event {
         /// How it ended: `ok`, `refused`, `truncated`, `failed`, …
         outcome: String,
         /// Why, unless it went well.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A voter's ballot was counted.
@@ -80,11 +88,13 @@ pub enum Event {
         /// The voter's number, from 1.
         voter: usize,
         /// The choice, or `None` for an abstention.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         choice: Option<String>,
     },
     /// A vote has ended.
     Decided {
         /// The winner, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         winner: Option<String>,
         /// Why it ended: `decided`, `impossible`, `exhausted`, …
         why: String,
@@ -115,8 +125,10 @@ pub enum Event {
         /// Whether it was accepted.
         accepted: bool,
         /// The score from 0 to 1, if the judge gives scores.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         score: Option<f64>,
         /// What the judge wants changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<String>,
     },
     /// An agent's model has replied; its tools have not run yet.
@@ -126,6 +138,7 @@ pub enum Event {
         /// Why the model stopped, as the Messages API spells it.
         stop: String,
         /// What the call used.
+        #[serde(default, serialize_with = "used::serialize")]
         usage: Usage,
         /// The calls of tools that it asks for: name and arguments.
         calls: Vec<(String, Value)>,
@@ -148,6 +161,7 @@ pub enum Event {
         /// The length of the result in characters.
         characters: usize,
         /// What went wrong, or why it did not run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
     /// The pattern has an answer, but not the whole of it: branches are missing, a draft was not accepted, a vote has no
@@ -164,6 +178,7 @@ pub enum Event {
     /// A call to the model begins; it may still have to wait for its turn.
     CallStarted {
         /// The model that will answer, if that is known beforehand.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
     /// A request of the call goes out to the provider. A call that is tried again or resumed sends several.
@@ -172,6 +187,7 @@ pub enum Event {
     /// one replaces an earlier one of the same request.
     Used {
         /// The usage.
+        #[serde(default, serialize_with = "used::serialize")]
         usage: Usage,
     },
     /// The first text of a streamed reply has come.
@@ -183,6 +199,7 @@ pub enum Event {
         /// What for, in words: `a slot`, `the rate limit`, …
         why: String,
         /// How long, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
     },
     /// The call failed and will be tried again.
@@ -192,6 +209,7 @@ pub enum Event {
         /// The [kind](crate::ErrorKind) of the error, in words.
         error: String,
         /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Whether the service said that there were too many requests, which concerns every call.
         rate_limited: bool,
@@ -215,18 +233,24 @@ pub enum Event {
     /// The call has ended, or was dropped.
     CallEnded {
         /// The model that answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// What it used, all its requests together.
+        #[serde(default, serialize_with = "used::serialize")]
         usage: Usage,
         /// What that costs in USD; `None` when the price is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
         /// How it ended: `ok`, `replayed`, `failed` or `cancelled`.
         outcome: String,
         /// The stop reason of the reply, as the Messages API spells it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         stop: Option<String>,
         /// The [kind](crate::ErrorKind) of the error, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Why there is no reply.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }

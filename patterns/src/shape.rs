@@ -5,6 +5,8 @@ use std::ops::Add;
 
 use serde::Serialize;
 
+use crate::draw::one_line;
+
 mod graph;
 
 /// How many calls to the model a flow makes when it comes to an answer. A run that fails may make fewer, never more.
@@ -183,15 +185,15 @@ impl Shape {
 
     fn branch(&self, out: &mut String, paint: &dyn Fn(Ink, &str) -> String, edge: &str, indent: &str) {
         if !edge.is_empty() {
-            out.push_str(&paint(Ink::Edge, edge));
+            out.push_str(&paint(Ink::Edge, &one_line(edge)));
             out.push_str(": ");
         }
-        out.push_str(&paint(Ink::Pattern, &self.pattern));
+        out.push_str(&paint(Ink::Pattern, &one_line(&self.pattern)));
         if !self.title.is_empty() {
             let _ = write!(out, " \"{}\"", paint(Ink::Title, &self.title));
         }
         for note in &self.notes {
-            let _ = write!(out, ", {note}");
+            let _ = write!(out, ", {}", one_line(note));
         }
         let _ = writeln!(out, " {}", paint(Ink::Calls, &format!("({})", self.calls)));
         for (n, (edge, part)) in self.parts.iter().enumerate() {
@@ -227,5 +229,5 @@ impl fmt::Display for Shape {
 
 /// The first words of a text, on one line.
 fn short(text: &str) -> String {
-    crate::error::excerpt(&text.split_whitespace().collect::<Vec<_>>().join(" "), 60)
+    one_line(&crate::error::excerpt(&text.split_whitespace().collect::<Vec<_>>().join(" "), 60))
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use console::{style, truncate_str};
 use patterns::{Calls, Event, Path};
 
-use crate::terminal::one_line;
+use patterns::trace::one_line;
 
 /// The calls under way and what is over.
 #[derive(Default)]
 pub(super) struct Live {
     bounds: Calls,
     started: Option<Instant>,
-    calls: BTreeMap<u64, Call>,
+    now: BTreeMap<Key, Now>,
     /// By the path of a fan-out: how many branches there are, and how many have ended.
     branches: HashMap<String, (usize, usize)>,
     /// The latest that a pattern told at a place.
@@ -26,7 +26,15 @@ pub(super) struct Live {
     cost: f64,
 }
 
-struct Call {
+/// A call by its number, or a tool by the path of its turn and the id of its call.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Call(u64),
+    Tool(String, String),
+}
+
+/// Something under way.
+struct Now {
     path: Path,
     state: State,
     since: Instant,
@@ -39,6 +47,14 @@ enum State {
     Waits(String, Option<Instant>),
     Asks,
     Writes,
+    /// A tool of this name.
+    Runs(String),
+}
+
+impl Now {
+    fn waits(&self) -> bool {
+        matches!(self.state, State::Waits(..))
+    }
 }
 
 impl Live {
@@ -49,11 +65,17 @@ impl Live {
     pub(super) fn hear(&mut self, now: Instant, call: Option<u64>, path: &Path, event: &Event) {
         match (event, call) {
             (Event::CallStarted { .. }, Some(n)) => {
-                let call = Call { path: path.clone(), state: State::Asks, since: now, wrote: 0 };
-                self.calls.insert(n, call);
+                self.begin(Key::Call(n), path, State::Asks, now);
+            }
+            (Event::ToolCall { id, name, .. }, _) => {
+                let key = Key::Tool(path.as_str().to_owned(), id.clone());
+                self.begin(key, path, State::Runs(name.clone()), now);
+            }
+            (Event::ToolResult { id, .. }, _) => {
+                self.now.remove(&Key::Tool(path.as_str().to_owned(), id.clone()));
             }
             (Event::CallEnded { usage, cost, outcome, .. }, Some(n)) => {
-                self.calls.remove(&n);
+                self.now.remove(&Key::Call(n));
                 self.done += 1;
                 self.failed += u64::from(outcome == "failed");
                 self.replayed += u64::from(outcome == "replayed");
@@ -65,12 +87,12 @@ impl Live {
                 self.turn(n, now, format!("the next attempt ({error})"), Some(*seconds));
             }
             (Event::Sent, Some(n)) => {
-                if let Some(call) = self.calls.get_mut(&n) {
+                if let Some(call) = self.now.get_mut(&Key::Call(n)) {
                     (call.state, call.since, call.wrote) = (State::Asks, now, 0);
                 }
             }
             (Event::FirstText, Some(n)) => {
-                if let Some(call) = self.calls.get_mut(&n) {
+                if let Some(call) = self.now.get_mut(&Key::Call(n)) {
                     (call.state, call.since) = (State::Writes, now);
                 }
             }
@@ -90,8 +112,12 @@ impl Live {
         }
     }
 
+    fn begin(&mut self, key: Key, path: &Path, state: State, since: Instant) {
+        self.now.insert(key, Now { path: path.clone(), state, since, wrote: 0 });
+    }
+
     fn turn(&mut self, n: u64, now: Instant, why: String, seconds: Option<f64>) {
-        if let Some(call) = self.calls.get_mut(&n) {
+        if let Some(call) = self.now.get_mut(&Key::Call(n)) {
             let until = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).map(|wait| now + wait);
             (call.state, call.since) = (State::Waits(why, until), now);
         }
@@ -99,106 +125,126 @@ impl Live {
 
     /// Counts the bytes that a call has written.
     pub(super) fn wrote(&mut self, n: u64, bytes: usize) {
-        if let Some(call) = self.calls.get_mut(&n) {
+        if let Some(call) = self.now.get_mut(&Key::Call(n)) {
             call.wrote += bytes;
         }
     }
 
     /// The picture: at most `most` lines, none of them wider than `width`.
     pub(super) fn lines(&self, now: Instant, most: usize, width: usize) -> Vec<String> {
+        let room = most.saturating_sub(1);
         let mut lines = Vec::new();
-        let room = most.saturating_sub(2);
-        // those at work have a line before those that wait; their order is that of their start, so that none jumps
-        let mut shown: Vec<u64> = self.calls.keys().copied().collect();
-        if shown.len() > room {
-            shown.sort_by_key(|n| (matches!(self.calls[n].state, State::Waits(..)), *n));
-            shown.truncate(room);
-            shown.sort_unstable();
-        }
-        let mut above: Vec<&str> = Vec::new();
-        for n in &shown {
-            let call = &self.calls[n];
-            if lines.len() + usize::from(self.calls.len() > shown.len()) >= most - 1 {
+        let mut above: &str = "";
+        let order = self.order(room);
+        let mut drawn = 0;
+        for key in order {
+            let call = &self.now[key];
+            let (parent, name) = call.path.as_str().rsplit_once('/').unwrap_or(("", call.path.as_str()));
+            let free = room - lines.len() - usize::from(drawn + 1 < self.now.len());
+            if free == 0 {
                 break;
             }
-            let segments: Vec<&str> = call.path.segments().collect();
-            let parents = segments.len().saturating_sub(1);
             // the places above are named once, in one line, when they change
-            if above != segments[..parents] {
-                above = segments[..parents].to_vec();
-                if !above.is_empty() && lines.len() + 2 < most {
-                    lines.push(self.place(&above));
-                }
+            if parent != above && !parent.is_empty() && free > 1 {
+                lines.push(self.place(parent));
+                above = parent;
             }
-            let indent = if above.is_empty() { "" } else { "  " };
-            let name = segments.last().copied().unwrap_or("call");
+            let (indent, name) = match name {
+                "" => ("", "call"),
+                _ if parent.is_empty() => ("", name),
+                _ if parent == above => ("  ", name),
+                _ => ("", call.path.as_str()),
+            };
             lines.push(format!("{indent}{} {}", style(one_line(name)).cyan(), describe(call, now)));
+            drawn += 1;
         }
-        let hidden = self.calls.len() - shown.len();
+        let hidden = self.now.len() - drawn;
         if hidden > 0 {
-            let waiting = self.calls.values().filter(|call| matches!(call.state, State::Waits(..))).count();
-            let at_work = self.calls.len() - waiting;
+            let waiting = self.now.values().filter(|call| call.waits()).count();
+            let at_work = self.now.len() - waiting;
             let text = format!("… {hidden} more; {at_work} at work, {waiting} waiting");
             lines.push(style(text).dim().to_string());
         }
-        lines.push(self.summary(now));
+        lines.push(self.summary(now, width));
         lines.into_iter().map(|line| truncate_str(&line, width, "…").into_owned()).collect()
     }
 
+    /// What has a line, in the order of the lines. Those at work come before those that wait when there is no room for all;
+    /// else the order is that of their start, so that none jumps, with those of one place together.
+    fn order(&self, room: usize) -> Vec<&Key> {
+        let mut order: Vec<_> = self.now.iter().collect();
+        if order.len() > room {
+            order.sort_by_key(|(_, call)| call.waits());
+            order.truncate(room);
+            order.sort_unstable_by_key(|(key, _)| *key);
+        }
+        let mut first = HashMap::new();
+        let mut keyed: Vec<_> = order
+            .into_iter()
+            .map(|(key, call)| {
+                let parent = call.path.as_str().rsplit_once('/').map_or("", |(parent, _)| parent);
+                (*first.entry(parent).or_insert(key), key)
+            })
+            .collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, key)| key).collect()
+    }
+
     /// A place above calls, with how far its fan-out is and what its pattern told last.
-    fn place(&self, segments: &[&str]) -> String {
-        let path = segments.join("/");
-        let mut line = style(one_line(&path)).bold().to_string();
-        if let Some((all, ended)) = self.branches.get(&path) {
+    fn place(&self, path: &str) -> String {
+        let mut line = style(one_line(path)).bold().to_string();
+        if let Some((all, ended)) = self.branches.get(path) {
             line.push_str(&format!(" {ended} of {all} branches done"));
         }
-        if let Some(remark) = self.remarks.get(&path) {
-            line.push_str(&style(format!(" {}", one_line(remark))).dim().to_string());
+        if let Some(remark) = self.remarks.get(path) {
+            line.push_str(&style(format!(" {remark}")).dim().to_string());
         }
         line
     }
 
-    fn summary(&self, now: Instant) -> String {
+    /// What the run has come to so far. Where there is no room for all, the least telling parts are left out.
+    fn summary(&self, now: Instant, width: usize) -> String {
         let elapsed = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
-        let mut parts = Vec::new();
-        parts.push(match (self.bounds.fewest, self.bounds.most) {
+        let calls = match (self.bounds.fewest, self.bounds.most) {
             (fewest, Some(most)) if fewest == most => format!("{} of {most} calls", self.done),
-            (_, Some(most)) => format!("{} calls of at most {most}", self.done),
-            (_, None) => format!("{} calls", self.done),
-        });
-        if let Some((all, ended)) = self.branches.get("") {
-            parts.push(format!("{ended} of {all} branches"));
-        }
-        if self.failed > 0 {
-            parts.push(format!("{} failed", self.failed));
-        }
-        if self.tokens > 0 {
-            parts.push(format!("{} tokens", self.tokens));
-        }
-        if self.cost > 0.0 {
-            parts.push(format!("${:.4}", self.cost));
-        }
+            (_, Some(most)) => format!("{} of at most {most} calls", self.done),
+            (_, None) => format!("{} {}", self.done, if self.done == 1 { "call" } else { "calls" }),
+        };
+        let branches = self.branches.get("").map(|(all, ended)| format!("{ended} of {all} branches"));
         let saved = self.saved as u64 + self.replayed;
-        if saved > 0 {
-            parts.push(format!("saved {saved}"));
-        }
-        parts.push(clock(elapsed));
-        if let Some(left) = self.left(elapsed) {
-            parts.push(format!("about {} left", clock(left)));
-        }
-        style(parts.join(" · ")).dim().to_string()
+        // with how soon a part is left out
+        let parts = [
+            (1, Some(calls)),
+            (4, branches),
+            (3, (self.failed > 0).then(|| format!("{} failed", self.failed))),
+            (6, (self.tokens > 0).then(|| format!("{} tokens", self.tokens))),
+            (3, (self.cost > 0.0).then(|| format!("${:.4}", self.cost))),
+            (5, (saved > 0).then(|| format!("saved {saved}"))),
+            (0, Some(clock(elapsed))),
+            (2, self.left(elapsed).map(|left| format!("about {} left", clock(left)))),
+        ];
+        let join = |most: u8| {
+            let parts = parts.iter().filter(|(place, _)| *place <= most);
+            parts.filter_map(|(_, part)| part.as_deref()).collect::<Vec<_>>().join(" · ")
+        };
+        let fits = (0..=6).rev().map(join).find(|line| line.chars().count() <= width);
+        style(fits.unwrap_or_default()).dim().to_string()
     }
 
-    /// How long it will take, where the number of calls is certain and some are done.
+    /// How long it will take, where it is certain how many calls or branches there are and some are done.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
-        let most = self.bounds.most.filter(|most| *most == self.bounds.fewest)?;
-        let left = u32::try_from(most.checked_sub(self.done)?).ok()?;
-        let done = u32::try_from(self.done).ok().filter(|done| *done >= 2)?;
-        (left > 0).then(|| elapsed / done * left)
+        let (all, done) = match (self.bounds.most, self.branches.get("")) {
+            (Some(most), _) if most == self.bounds.fewest => (most, self.done),
+            (_, Some((all, ended))) => (*all as u64, *ended as u64),
+            _ => return None,
+        };
+        let left = u32::try_from(all.checked_sub(done)?).ok()?;
+        let done = u32::try_from(done).ok().filter(|done| *done >= 2)?;
+        (left > 0).then(|| elapsed * left / done)
     }
 }
 
-fn describe(call: &Call, now: Instant) -> String {
+fn describe(call: &Now, now: Instant) -> String {
     let since = now.saturating_duration_since(call.since);
     let (text, time) = match &call.state {
         State::Waits(why, Some(until)) => {
@@ -207,6 +253,7 @@ fn describe(call: &Call, now: Instant) -> String {
         }
         State::Waits(why, None) => (format!("waits for {}", one_line(why)), Some(since)),
         State::Asks => ("asks".to_owned(), Some(since)),
+        State::Runs(tool) => (format!("runs {}", one_line(tool)), Some(since)),
         State::Writes => (format!("writes{}", rate(call.wrote, since)), Some(since)),
     };
     let time = time.map(|time| format!(" {}", clock(time))).unwrap_or_default();
@@ -263,6 +310,62 @@ mod tests {
         let lines = live.lines(now, 12, 79).join("\n");
         assert!(lines.contains("section 10") && lines.contains("section 100"), "{lines}");
         assert!(lines.contains("190 more; 20 at work, 180 waiting"), "{lines}");
+    }
+
+    #[test]
+    fn whatever_has_no_line_is_counted_and_each_place_is_named_once() {
+        let (mut live, now) = (Live::new(Calls::ANY), Instant::now());
+        // the calls of many places come in turn
+        for call in 0..30 {
+            let path = Path::from(&*format!("input {}/step {call}", call % 10));
+            live.hear(now, Some(call), &path, &Event::CallStarted { model: None });
+        }
+        for most in 3..40 {
+            let lines = live.lines(now, most, 79);
+            assert!(lines.len() <= most, "{most}: {lines:#?}");
+            let drawn = lines.iter().filter(|line| line.contains(" asks")).count();
+            let hidden = lines.iter().find_map(|line| {
+                console::strip_ansi_codes(line).strip_prefix("… ")?.split(' ').next()?.parse::<usize>().ok()
+            });
+            assert_eq!(drawn + hidden.unwrap_or(0), 30, "{most}: {lines:#?}");
+            let places: Vec<_> =
+                lines.iter().filter(|line| !line.contains(' ') || !line.contains("step")).collect();
+            let mut once = places.clone();
+            once.dedup();
+            assert_eq!(places, once);
+        }
+        assert_eq!(live.lines(now, 50, 79).len(), 30 + 10 + 1);
+    }
+
+    #[test]
+    fn a_tool_that_runs_is_seen() {
+        let (mut live, now) = (Live::new(Calls::ANY), Instant::now());
+        let (id, name, turn) = ("toolu_1".to_owned(), "search".to_owned(), Path::from("turn 1"));
+        let call = Event::ToolCall { id: id.clone(), name: name.clone(), input: "x".into() };
+        live.hear(now, None, &turn, &call);
+        let later = now + Duration::from_secs(65);
+        assert_eq!(console::strip_ansi_codes(&live.lines(later, 12, 79)[0]), "turn 1 runs search 1:05");
+        live.hear(now, None, &turn, &Event::ToolResult { id, name, characters: 3, error: None });
+        assert_eq!(live.lines(later, 12, 79).len(), 1);
+    }
+
+    #[test]
+    fn what_is_left_is_told_where_it_is_certain_how_much_there_is() {
+        let mut live = Live::new(Calls::between(1, 50)); // as of a list whose length is not known before
+        let started = Instant::now();
+        let after = |live: &Live, s| live.lines(started + Duration::from_secs(s), 12, 79).pop().unwrap();
+        assert!(!after(&live, 10).contains("left"));
+        let branches: Vec<String> = (1..=10).map(|n| n.to_string()).collect();
+        live.hear(started, None, &Path::root(), &Event::FannedOut { branches: branches.clone() });
+        for branch in &branches[..4] {
+            let event = Event::BranchEnded { branch: branch.clone(), outcome: "ok".into(), reason: None };
+            live.hear(started, None, &Path::root(), &event);
+        }
+        assert!(
+            after(&live, 10).contains("4 of 10 branches · 0:10 · about 0:15 left"),
+            "{}",
+            after(&live, 10)
+        );
     }
 
     #[test]

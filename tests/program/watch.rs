@@ -26,7 +26,8 @@ fn a_run_can_be_looked_at_afterwards() {
     let text = run(&["trace", &first, "--width", "80"]);
     assert!(text.stdout.contains("section b") && text.stdout.contains("ok, 2 calls in"), "{}", text.stdout);
     assert!(text.stdout.contains("tokens: 0 + 14"), "{}", text.stdout);
-    assert!(text.stdout.lines().all(|line| line.chars().count() <= 110), "{}", text.stdout);
+    assert!(text.stdout.contains("█ work  * critical path"), "{}", text.stdout);
+    assert!(text.stdout.lines().take(4).all(|line| line.chars().count() <= 80), "{}", text.stdout);
     let diff = run(&["trace", "diff", &first, &second]);
     assert!(diff.stdout.contains("2 calls → 3 calls"), "{}", diff.stdout);
     assert!(run(&["trace", &first, "--mermaid"]).stdout.starts_with("flowchart TD\n"));
@@ -65,6 +66,39 @@ fn a_run_that_was_killed_can_still_be_looked_at() {
     assert_eq!(text.code, 0, "{}", text.stderr);
     assert!(text.stdout.contains("3 calls (2 unfinished)"), "{}", text.stdout);
     assert!(text.stdout.contains("the trace does not tell the end"), "{}", text.stdout);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_told_before_any_call() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let model = script(&folder, "{\"reply\": \"plugh\", \"repeat\": true}");
+    fs::write(at("flow.toml"), "[flow]\nprompt = \"Write.\"\n").unwrap();
+    for (trace, why) in [(at("no folder/run.trace"), "cannot be written"), (at("flow.toml"), "is no trace")] {
+        let journal = at("journal");
+        let ran = run(&[&TWO_SIDES[..], &[&model, "--trace", &trace, "--resume", &journal]].concat());
+        assert_ne!(ran.code, 0);
+        assert_eq!(ran.stdout, "");
+        assert!(ran.stderr.contains(&trace) && ran.stderr.contains(why), "{}", ran.stderr);
+        assert!(!fs::read_to_string(&journal).is_ok_and(|text| text.contains("plugh")), "a call was made");
+    }
+    assert!(fs::read_to_string(at("flow.toml")).unwrap().starts_with("[flow]"));
+}
+
+#[test]
+fn what_a_model_wrote_does_nothing_to_the_terminal() {
+    let folder = folder();
+    let evil = r#"{"reply": "\u001b[2J\u001b]0;title\u0007<evaluation>NEEDS_IMPROVEMENT</evaluation><feedback>\u001b[31mred</feedback>", "repeat": true}"#;
+    let model = script(&folder, evil);
+    let refine = [
+        "refine", "--text", "x", "--prompt", "Write.", "--until", "is good", "--rounds", "2", "--model",
+        &model,
+    ];
+    for show in ["live", "plain"] {
+        let ran = run(&[&refine[..], &["--progress", show]].concat());
+        assert!(ran.stderr.contains("not accepted"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains(['\u{1b}', '\u{7}']), "{:?}", ran.stderr);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Event;
+use crate::draw::one_line;
 use crate::reply::Usage;
 
 impl Event {
@@ -74,9 +75,24 @@ impl Event {
 /// The longest ballot that counts as a label, in characters.
 const LABEL: usize = 40;
 
-/// One line for a person.
+/// One line for a person, whatever a model wrote into it.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.words(&mut OneLine(f))
+    }
+}
+
+/// Lets nothing through that would be more than a part of a line.
+struct OneLine<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write_str(&one_line(text))
+    }
+}
+
+impl Event {
+    fn words(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let because = |reason: &Option<String>| match reason {
             Some(reason) => format!(": {reason}"),
             None => String::new(),

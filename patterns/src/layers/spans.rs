@@ -1,6 +1,7 @@
 //! Spans of `tracing`, by the conventions of OpenTelemetry for generative AI.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt};
@@ -23,7 +24,7 @@ use crate::reply::{Reply, Usage};
 ///
 /// | span | kind | attributes |
 /// |---|---|---|
-/// | `invoke_workflow {pattern}`, from [`told`](crate::trace::told) | internal | `gen_ai.operation.name`, `gen_ai.workflow.name`, `error.type` |
+/// | `invoke_workflow {pattern}`, or `invoke_agent`, from [`told`](crate::trace::told) | internal | `gen_ai.operation.name`, `gen_ai.workflow.name`, `error.type` |
 /// | `branch {name}` | internal | `patterns.path`, `patterns.outcome`, `error.type` |
 /// | `execute_tool {name}` | internal | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `patterns.path`, `patterns.outcome`, `error.type` |
 /// | `chat {model}` | client, or internal for a model in the process | `gen_ai.operation.name`, `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.request.max_tokens`, `gen_ai.request.temperature`, `gen_ai.response.model`, `gen_ai.response.id`, `gen_ai.response.finish_reasons`, `gen_ai.usage.input_tokens`, `gen_ai.usage.output_tokens`, `gen_ai.usage.cache_read.input_tokens`, `gen_ai.usage.cache_creation.input_tokens`, `error.type`, `patterns.path`, `patterns.cost` (USD), `patterns.outcome` |
@@ -123,15 +124,27 @@ impl Layer for Spans {
         if span.is_disabled() {
             return llm.call(request);
         }
+        let replayed = Arc::new(AtomicBool::new(false));
         request.listen({
-            let span = span.clone();
-            move |_, event| tell(&span, event)
+            let (span, replayed) = (span.clone(), Arc::clone(&replayed));
+            move |_, event| {
+                if *event == Event::Replayed {
+                    replayed.store(true, Ordering::Relaxed);
+                }
+                tell(&span, event);
+            }
         });
         let call = llm.call(request).instrument(span.clone());
         async move {
             let result = call.await;
             match &result {
-                Ok(reply) => answered(&span, reply),
+                Ok(reply) => {
+                    answered(&span, reply);
+                    // what the journal answers has used nothing now
+                    if !replayed.load(Ordering::Relaxed) {
+                        used(&span, &reply.usage);
+                    }
+                }
                 Err(error) => failed(&span, error),
             }
             result
@@ -143,14 +156,18 @@ impl Layer for Spans {
         let place = path.as_str();
         match event {
             Event::RunStarted { pattern, .. } => {
+                let (operation, workflow) = match pattern.as_str() {
+                    "agent" => ("invoke_agent", None),
+                    pattern => ("invoke_workflow", Some(pattern)),
+                };
                 let span = info_span!(
                     target: "patterns",
-                    "invoke_workflow",
-                    otel.name = format!("invoke_workflow {pattern}"),
+                    "run",
+                    otel.name = format!("{operation} {}", workflow.unwrap_or_default()).trim_end(),
                     otel.kind = "internal",
                     otel.status_code = Empty,
-                    gen_ai.operation.name = "invoke_workflow",
-                    gen_ai.workflow.name = pattern,
+                    gen_ai.operation.name = operation,
+                    gen_ai.workflow.name = workflow,
                     error.type = Empty,
                     patterns.outcome = Empty,
                 );
@@ -230,7 +247,10 @@ fn tell(span: &Span, event: &Event) {
             if let Some(cost) = cost {
                 span.record("patterns.cost", *cost);
             }
-            used(span, usage);
+            // of any other the result tells it, and no attribute may be there twice
+            if outcome == "cancelled" {
+                used(span, usage);
+            }
         }
         Event::CallStarted { .. } | Event::Sent | Event::Used { .. } | Event::Quota { .. } => {}
         event => info!(target: "patterns", parent: span, "{}", event.clone().without_content()),
@@ -257,7 +277,6 @@ fn answered(span: &Span, reply: &Reply) {
         span.record("gen_ai.response.id", id);
     }
     finish_reasons(span, reply.stop.as_str());
-    used(span, &reply.usage);
 }
 
 /// The conventions ask for a list, which `tracing` does not know.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::gantt::{calls, cost, short};
 use super::run::{Call, Run, Sum};
+use crate::draw::one_line;
 
 /// The most places that are named.
 const PLACES: usize = 20;
@@ -102,9 +103,9 @@ impl fmt::Display for Diff<'_> {
             (None, _) => "cut".to_owned(),
         };
         let mut row = |name: &str, before: String, after: String, change: Option<f64>| {
-            write!(f, "{name:<8} {before}")?;
+            write!(f, "{name:<8} {}", one_line(&before))?;
             if before != after {
-                write!(f, " → {after}")?;
+                write!(f, " → {}", one_line(&after))?;
                 if let Some(change) = change {
                     write!(f, " ({change:+.0} %)")?;
                 }
@@ -130,7 +131,8 @@ impl fmt::Display for Diff<'_> {
         writeln!(f)?;
         for (path, before, after) in places.iter().take(PLACES) {
             let path = if path.is_empty() { "(the root)" } else { path };
-            writeln!(f, "{path}: {} → {}", before.tell(), after.tell())?;
+            let line = format!("{path}: {} → {}", before.tell(), after.tell());
+            writeln!(f, "{}", one_line(&line))?;
         }
         if places.len() > PLACES {
             writeln!(f, "… and {} more places", places.len() - PLACES)?;

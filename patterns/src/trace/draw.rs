@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::gantt::{cost, short};
+use super::gantt::{calls, cost, short, shown};
 use super::run::{Node, Run, Sum};
 use crate::draw::{dot_text, mermaid_text};
 use crate::price::Usd;
@@ -92,7 +92,7 @@ fn draw(node: &Node, above: Option<usize>, critical: &[bool], out: &mut Vec<Draw
     if node.sum.priced > Usd::ZERO {
         let _ = write!(detail, ", {}", cost(&node.sum));
     }
-    out.push(Drawn { above, title: node.name.clone(), detail, state });
+    out.push(Drawn { above, title: shown(&node.name), detail, state });
     for child in node.children.iter().take(SIBLINGS) {
         draw(child, Some(own), critical, out);
     }
@@ -109,10 +109,6 @@ fn draw(node: &Node, above: Option<usize>, critical: &[bool], out: &mut Vec<Draw
         let (title, detail) = (format!("… {} more", rest.len()), calls(&sum));
         out.push(Drawn { above: Some(own), title, detail, state });
     }
-}
-
-fn calls(sum: &Sum) -> String {
-    super::gantt::calls(sum)
 }
 
 fn is_critical(node: &Node, critical: &[bool]) -> bool {

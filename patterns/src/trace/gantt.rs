@@ -6,14 +6,23 @@ use std::time::Duration;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::run::{Call, Node, Run, Sum};
+use super::tools::Ran;
+use crate::draw::one_line;
+use crate::path::Path;
 use crate::price::Usd;
 
 /// How many siblings have a line each; the others are put together in one.
 const SIBLINGS: usize = 12;
 
+/// A terminal that has fewer columns breaks the lines.
+const NARROWEST: usize = 20;
+
+/// From so many columns on there is room for remarks beside the bars.
+const REMARKS: usize = 44;
+
 impl Run {
     /// The run as a timeline for a terminal of `width` columns: a line for every place and call, `█` for work, `░` for
-    /// waiting, `*` before the calls of the [critical path](Self::critical_path), and below what it came to. Of many
+    /// waiting, `▒` for the tools of an agent's turn, `*` before the calls of the [critical path](Self::critical_path), and below what it came to. Of many
     /// siblings only some have a line of their own, those of the critical path among them.
     pub fn gantt(&self, width: usize) -> String {
         let legs = self.critical_path();
@@ -22,18 +31,24 @@ impl Run {
             critical[leg.call] = true;
         }
         let mut rows = Vec::new();
-        let tree = self.tree();
+        let (tree, tools) = (self.tree(), self.tools());
         lines(self, &tree, &critical, 0, &mut rows);
+        for tool in &tools {
+            // a place that has no line of its own tells only how long its calls took
+            if let Some(row) = rows.iter_mut().find(|row| row.path.as_ref() == Some(&tool.path)) {
+                row.tools.push(tool);
+            }
+        }
         let mut out = String::new();
         if !rows.is_empty() {
-            draw(self, &rows, width.max(40), &mut out);
+            draw(self, &rows, width.max(NARROWEST), &mut out);
             out.push('\n');
         }
-        self.summary(&legs, &mut out);
+        self.summary(&legs, &tools, &mut out);
         out
     }
 
-    fn summary(&self, legs: &[super::Leg], out: &mut String) {
+    fn summary(&self, legs: &[super::Leg], tools: &[Ran], out: &mut String) {
         let total = self.total();
         let outcome = match (self.outcome.as_deref(), &self.reason) {
             (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
@@ -41,7 +56,8 @@ impl Run {
             (None, _) => "cut: the trace does not tell the end".to_owned(),
         };
         let pattern = self.pattern.as_deref().unwrap_or("run");
-        let _ = writeln!(out, "{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));
+        let line = format!("{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));
+        let _ = writeln!(out, "{}", one_line(&line));
         let at_once =
             if self.end.is_zero() { 0.0 } else { total.worked.as_secs_f64() / self.end.as_secs_f64() };
         let _ = writeln!(
@@ -61,6 +77,17 @@ impl Run {
             short(on(Call::waited)),
             short(gaps)
         );
+        if !tools.is_empty() {
+            let time: Duration = tools.iter().map(Ran::length).sum();
+            let runs = if tools.len() == 1 { "run" } else { "runs" };
+            let _ = write!(out, "tools: {} {runs}, {}", tools.len(), short(time));
+            match tools.iter().filter(|tool| tool.failed).count() {
+                0 => out.push('\n'),
+                failed => {
+                    let _ = writeln!(out, ", {failed} failed");
+                }
+            }
+        }
         let usage = &total.usage;
         let _ = write!(out, "tokens: {} + {}", usage.prompt_tokens(), usage.output_tokens);
         if usage.cache_read_tokens > 0 {
@@ -100,23 +127,33 @@ pub(super) fn count(n: usize) -> f64 {
     n as f64
 }
 
+/// The name of a place as a person may see it.
+pub(super) fn shown(name: &str) -> String {
+    one_line(&name.replace("%2F", "/"))
+}
+
 /// A line of the timeline.
 struct Row<'a> {
     label: String,
+    /// The place, if it is one.
+    path: Option<Path>,
     calls: Vec<&'a Call>,
+    tools: Vec<&'a Ran>,
     critical: bool,
     sum: Sum,
 }
 
 /// The line of a place and those of what is below it.
 fn lines<'a>(run: &'a Run, node: &Node, critical: &[bool], depth: usize, rows: &mut Vec<Row<'a>>) {
-    let label = |name: &str| format!("{}{name}", "  ".repeat(depth.saturating_sub(1)));
+    let label = |name: &str| format!("{}{}", "  ".repeat(depth.saturating_sub(1)), shown(name));
     let is_critical = |node: &Node| covered(node).iter().any(|n| critical[*n]);
     if depth > 0 || !node.calls.is_empty() {
         let name = if depth == 0 { "call" } else { &node.name };
         let own = if node.children.is_empty() { node.sum } else { sum(run, &node.calls) };
         rows.push(Row {
             label: label(name),
+            path: Some(node.path.clone()),
+            tools: Vec::new(),
             calls: node.calls.iter().map(|n| &run.calls[*n]).collect(),
             critical: node.calls.iter().any(|n| critical[*n]),
             sum: own,
@@ -135,6 +172,8 @@ fn lines<'a>(run: &'a Run, node: &Node, critical: &[bool], depth: usize, rows: &
         let calls: Vec<usize> = rest.iter().flat_map(|child| covered(child)).collect();
         rows.push(Row {
             label: format!("{}… {} more", "  ".repeat(depth), rest.len()),
+            path: None,
+            tools: Vec::new(),
             calls: calls.iter().map(|n| &run.calls[*n]).collect(),
             critical: rest.iter().any(|child| is_critical(child)),
             sum: sum(run, &calls),
@@ -163,16 +202,32 @@ fn draw(run: &Run, rows: &[Row<'_>], width: usize, out: &mut String) {
     let remarks: Vec<String> = rows.iter().map(remark).collect();
     let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
     let labels = widest(&mut rows.iter().map(|row| row.label.width())).clamp(4, width / 3);
-    let after = widest(&mut remarks.iter().map(|remark| remark.width())).min(width / 3);
-    let columns = width.saturating_sub(labels + after + 5).max(10);
+    let room = if width < REMARKS { 0 } else { width * 2 / 5 };
+    let after = widest(&mut remarks.iter().map(|remark| remark.width())).min(room);
+    let columns = width - labels - after - if after > 0 { 6 } else { 4 };
     let _ = writeln!(out, "  {}  {}", pad("", labels), axis(run.end, columns));
     for (row, remark) in rows.iter().zip(&remarks) {
         let mark = if row.critical { '*' } else { ' ' };
-        let bar = bar(&row.calls, run.end, columns);
-        let line = format!("{mark} {}  {bar}  {}", pad(&row.label, labels), cut(remark, after));
+        let bar = bar(row, run.end, columns);
+        let remark = if after > 0 { cut(remark, after) } else { String::new() };
+        let line = format!("{mark} {}  {bar}  {remark}", pad(&row.label, labels));
         out.push_str(line.trim_end());
         out.push('\n');
     }
+    let phases = |waits: bool| {
+        rows.iter()
+            .flat_map(|row| &row.calls)
+            .flat_map(|call| &call.phases)
+            .any(|phase| phase.wait.is_some() == waits)
+    };
+    let legend = [
+        (phases(false), "█ work"),
+        (phases(true), "░ waiting"),
+        (rows.iter().any(|row| !row.tools.is_empty()), "▒ tools"),
+        (rows.iter().any(|row| row.critical), "* critical path"),
+    ];
+    let legend: Vec<_> = legend.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+    let _ = writeln!(out, "{}", cut(&format!("  {}", legend.join("  ")), width));
 }
 
 fn remark(row: &Row<'_>) -> String {
@@ -182,6 +237,10 @@ fn remark(row: &Row<'_>) -> String {
     let start = row.calls.iter().map(|call| call.start).min().unwrap_or_default();
     let end = row.calls.iter().map(|call| call.end).max().unwrap_or_default();
     let mut remark = short(end.saturating_sub(start));
+    if !row.tools.is_empty() {
+        let time: Duration = row.tools.iter().map(|tool| tool.length()).sum();
+        let _ = write!(remark, " + {} tools", short(time));
+    }
     if row.sum.unpriced == 0 && row.sum.priced > Usd::ZERO {
         let _ = write!(remark, " {}", row.sum.priced);
     }
@@ -215,18 +274,18 @@ fn column(at: Duration, end: Duration, columns: usize) -> usize {
     usize::try_from(at).unwrap_or(columns).min(columns)
 }
 
-fn bar(calls: &[&Call], end: Duration, columns: usize) -> String {
+/// Work covers tools, and they cover waiting.
+fn bar(row: &Row<'_>, end: Duration, columns: usize) -> String {
     let mut cells = vec![' '; columns];
-    for phase in calls.iter().flat_map(|call| &call.phases) {
-        let from = column(phase.start, end, columns).min(columns - 1);
-        let to = column(phase.end, end, columns).max(from + 1);
-        for cell in &mut cells[from..to.min(columns)] {
-            match phase.wait {
-                None => *cell = '█',
-                Some(_) if *cell == ' ' => *cell = '░',
-                Some(_) => {}
-            }
-        }
+    let phases = row.calls.iter().flat_map(|call| &call.phases);
+    let waits =
+        phases.clone().filter(|phase| phase.wait.is_some()).map(|phase| (phase.start, phase.end, '░'));
+    let tools = row.tools.iter().map(|tool| (tool.start, tool.end, '▒'));
+    let work = phases.filter(|phase| phase.wait.is_none()).map(|phase| (phase.start, phase.end, '█'));
+    for (start, stop, mark) in waits.chain(tools).chain(work) {
+        let from = column(start, end, columns).min(columns - 1);
+        let to = column(stop, end, columns).max(from + 1);
+        cells[from..to.min(columns)].fill(mark);
     }
     cells.into_iter().collect()
 }

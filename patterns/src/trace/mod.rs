@@ -46,7 +46,10 @@
 //! | `t` | seconds since the start, by a clock that never goes back, to the microsecond |
 //! | `path` | where in the flow; left out at the root |
 //! | `call` | which call, counted from 1; left out when the event is not about one call |
-//! | `event` | which [`Event`](crate::Event), in snake case; its fields stand beside it |
+//! | `event` | which [`Event`](crate::Event), in snake case; its fields stand beside it, but for those that have nothing to tell |
+//!
+//! Every event is handed to the system within 20 ms, so a run that is killed loses no more than that, and at most its last
+//! line is torn.
 //!
 //! With content there are two more events of a call: `asked` with the `request` and `answered` with the `reply`'s content
 //! blocks. Without it, no event holds anything that a user or a model wrote but the names that the flow declares and the
@@ -57,15 +60,19 @@ mod critical;
 mod diff;
 mod draw;
 mod gantt;
+mod line;
 mod page;
 mod read;
 mod run;
 mod told;
+mod tools;
 mod write;
 
+pub use crate::draw::one_line;
 pub use critical::Leg;
 pub use diff::Diff;
 pub use read::VERSION;
 pub use run::{Call, Node, Note, Phase, Run, Sum};
 pub use told::told;
+pub use tools::Ran;
 pub use write::Trace;

@@ -1,7 +1,7 @@
 //! Writes the events of a run to a file.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use futures::future::{BoxFuture, FutureExt};
-use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::line;
 use super::read::{Header, VERSION};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -32,15 +32,15 @@ const COLLECT: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Trace {
     content: bool,
-    calls: Arc<AtomicU64>,
-    start: Instant,
     pipe: Arc<Pipe>,
     writer: Arc<Writer>,
 }
 
 /// What the calls hand to the thread that writes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pipe {
+    start: Instant,
+    calls: AtomicU64,
     lines: Mutex<Lines>,
     changed: Condvar,
 }
@@ -61,17 +61,14 @@ struct Writer {
 }
 
 impl Trace {
-    /// Writes to this file. What was in it is lost. On Unix only its owner may read it.
+    /// Writes to this file. An earlier trace in it is lost; any other file is left alone. On Unix only its owner may read
+    /// it. A pipe or a device is written to as it is.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when it cannot be written.
+    /// [`ErrorKind::Io`] when it cannot be written, holds something else than a trace, or another run writes to it.
     pub fn create(file: impl AsRef<FilePath>) -> Result<Self> {
         let file = file.as_ref();
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let open = options.open(file).map_err(|error| {
+        let open = open(file).map_err(|error| {
             let message = format!("the trace {} cannot be written: {error}", file.display());
             Error::new(ErrorKind::Io, message).with_source(error)
         })?;
@@ -80,13 +77,18 @@ impl Trace {
 
     /// Writes to whatever takes bytes.
     pub fn to(out: impl Write + Send + 'static) -> Self {
-        let pipe = Arc::new(Pipe::default());
+        let pipe = Arc::new(Pipe {
+            start: Instant::now(),
+            calls: AtomicU64::new(0),
+            lines: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let thread = std::thread::spawn({
             let pipe = Arc::clone(&pipe);
             move || pipe.drain(out)
         });
         let writer = Writer { pipe: Arc::clone(&pipe), thread: Mutex::new(Some(thread)) };
-        Self { content: false, calls: Arc::default(), start: Instant::now(), pipe, writer: Arc::new(writer) }
+        Self { content: false, pipe, writer: Arc::new(writer) }
     }
 
     /// Whether prompts and replies are written, too. Default: no.
@@ -102,7 +104,7 @@ impl Trace {
     /// # Errors
     /// [`ErrorKind::Io`] when an event could not be written.
     pub fn finish(&self) -> Result<()> {
-        self.begin(&mut self.pipe.lines()); // a run without an event has a header, too
+        self.pipe.begin(&mut self.pipe.lines(), self.content); // a run without an event has a header, too
         self.writer.finish();
         match self.pipe.lines().failure.take() {
             None => Ok(()),
@@ -113,7 +115,67 @@ impl Trace {
         }
     }
 
-    fn begin(&self, lines: &mut Lines) {
+    fn tell(&self, call: Option<u64>, path: &Path, event: &Event) {
+        self.pipe.tell(self.content, call, path, event);
+    }
+}
+
+/// Opens a file and empties it, unless it holds something else than a trace.
+fn open(file: &FilePath) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    if std::fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+        return options.open(file);
+    }
+    let open = options.read(true).open(file)?;
+    open.try_lock().map_err(|_| io::Error::other("another run writes to it; use another file"))?;
+    let mut first = Vec::new();
+    BufReader::new((&open).take(1_000)).read_until(b'\n', &mut first)?;
+    if !first.is_empty() && serde_json::from_slice::<Header>(&first).is_err() {
+        return Err(io::Error::other("it is there and is no trace; use another file, or remove it"));
+    }
+    open.set_len(0)?;
+    (&open).rewind()?;
+    #[cfg(unix)]
+    open.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(open)
+}
+
+/// Seconds to the microsecond.
+#[allow(clippy::cast_precision_loss)] // exact for 285 years
+fn seconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
+impl Pipe {
+    fn tell(&self, content: bool, call: Option<u64>, path: &Path, event: &Event) {
+        if content || !event.has_content() {
+            self.write(content, |bytes, at| line::event(bytes, at, call, path, event));
+        } else {
+            let event = event.clone().without_content();
+            self.write(content, |bytes, at| line::event(bytes, at, call, path, &event));
+        }
+    }
+
+    /// Appends a line that `put` makes of the time.
+    fn write(&self, content: bool, put: impl FnOnce(&mut Vec<u8>, Duration)) {
+        let mut lines = self.lines();
+        if lines.ended {
+            return;
+        }
+        let idle = lines.bytes.is_empty();
+        self.begin(&mut lines, content);
+        // the time is taken under the lock, so that the lines are in order
+        put(&mut lines.bytes, self.start.elapsed());
+        drop(lines);
+        if idle {
+            self.changed.notify_one();
+        }
+    }
+
+    fn begin(&self, lines: &mut Lines, content: bool) {
         if std::mem::replace(&mut lines.begun, true) {
             return;
         }
@@ -122,72 +184,20 @@ impl Trace {
             trace: VERSION,
             patterns: env!("CARGO_PKG_VERSION").to_owned(),
             started: seconds(started.saturating_sub(self.start.elapsed())),
-            content: self.content,
+            content,
         };
-        put(&mut lines.bytes, |bytes| serde_json::to_writer(bytes, &header));
-    }
-
-    fn write(&self, call: Option<u64>, path: &Path, event: impl Serialize) {
-        let mut lines = self.pipe.lines();
-        if lines.ended {
-            return;
-        }
-        let idle = lines.bytes.is_empty();
-        self.begin(&mut lines);
-        // taken under the lock, so that the lines are in order
-        let t = seconds(self.start.elapsed());
-        put(&mut lines.bytes, |bytes| {
-            bytes.extend_from_slice(b"{\"t\":");
-            serde_json::to_writer(&mut *bytes, &t)?;
-            if !path.is_root() {
-                bytes.extend_from_slice(b",\"path\":");
-                serde_json::to_writer(&mut *bytes, path.as_str())?;
-            }
-            if let Some(call) = call {
-                bytes.extend_from_slice(b",\"call\":");
-                serde_json::to_writer(&mut *bytes, &call)?;
-            }
-            let event_at = bytes.len();
-            serde_json::to_writer(&mut *bytes, &event)?;
-            bytes[event_at] = b','; // an object of its own until here
-            Ok(())
-        });
-        drop(lines);
-        if idle {
-            self.pipe.changed.notify_one();
+        if serde_json::to_writer(&mut lines.bytes, &header).is_ok() {
+            lines.bytes.push(b'\n');
         }
     }
 
-    fn tell(&self, call: Option<u64>, path: &Path, event: &Event) {
-        if self.content || !event.has_content() {
-            self.write(call, path, event);
-        } else {
-            self.write(call, path, event.clone().without_content());
-        }
-    }
-}
-
-/// To the microsecond.
-#[allow(clippy::cast_precision_loss)] // exact for 285 years
-fn seconds(time: Duration) -> f64 {
-    time.as_micros() as f64 / 1e6
-}
-
-fn put(bytes: &mut Vec<u8>, line: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
-    let before = bytes.len();
-    match line(bytes) {
-        Ok(()) => bytes.push(b'\n'),
-        Err(_) => bytes.truncate(before), // no event fails to serialise
-    }
-}
-
-impl Pipe {
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes until the trace ends.
     fn drain(&self, mut out: impl Write) {
+        let mut bytes = Vec::new(); // the two buffers are used in turn
         loop {
             let wait = |lines| self.changed.wait(lines).unwrap_or_else(PoisonError::into_inner);
             let mut lines = self.lines();
@@ -202,7 +212,9 @@ impl Pipe {
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            let (bytes, ended) = (std::mem::take(&mut lines.bytes), lines.ended);
+            bytes.clear();
+            std::mem::swap(&mut bytes, &mut lines.bytes);
+            let ended = lines.ended;
             drop(lines);
             if let Err(error) = out.write_all(&bytes).and_then(|()| out.flush()) {
                 let mut lines = self.lines();
@@ -236,21 +248,24 @@ impl Drop for Writer {
 
 impl Layer for Trace {
     fn around<'a>(&'a self, llm: &'a dyn Llm, mut request: Request) -> BoxFuture<'a, Result<Reply>> {
-        let call = Some(self.calls.fetch_add(1, Ordering::Relaxed) + 1);
-        let trace = self.clone();
-        request.listen(move |path, event| trace.tell(call, path, event));
-        if !self.content {
+        let call = Some(self.pipe.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        let (pipe, content) = (Arc::clone(&self.pipe), self.content);
+        request.listen(move |path, event| pipe.tell(content, call, path, event));
+        if !content {
             return llm.call(request);
         }
         async move {
             let path = request.path.clone();
-            self.write(call, &path, json!({ "event": "asked", "request": &request }));
+            let write = |object: Value| {
+                self.pipe.write(true, |bytes, at| line::other(bytes, at, call, &path, object));
+            };
+            write(json!({ "event": "asked", "request": &request }));
             let result = llm.call(request).await;
-            let reply: Value = match &result {
+            let reply = match &result {
                 Ok(reply) => json!({ "content": &reply.content }),
                 Err(error) => json!({ "partial": error.partial() }),
             };
-            self.write(call, &path, json!({ "event": "answered", "reply": reply }));
+            write(json!({ "event": "answered", "reply": reply }));
             result
         }
         .boxed()

@@ -1,6 +1,8 @@
 //! What traces promise.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // a test may panic
 
+mod file;
+mod harmless;
 #[cfg(feature = "tracing")]
 mod spans;
 
@@ -367,4 +369,36 @@ async fn only_what_is_certain_to_be_the_answer_is_shown_while_it_is_written() {
     ] {
         assert_eq!(heard, "");
     }
+}
+
+#[test]
+fn the_tools_of_a_turn_are_told_apart_from_its_call() {
+    let run = Run::parse(
+        r#"{"trace":1}
+{"t":0.0,"event":"run_started","pattern":"agent","fewest":1,"most":4}
+{"t":0.0,"path":"turn 1","call":1,"event":"call_started"}
+{"t":2.0,"path":"turn 1","call":1,"event":"call_ended","usage":{},"outcome":"ok"}
+{"t":2.0,"path":"turn 1","event":"tool_call","id":"a","name":"search","input":null}
+{"t":2.0,"path":"turn 1","event":"tool_result","id":"never ran","name":"delete","characters":9,"error":"denied"}
+{"t":6.0,"path":"turn 1","event":"tool_result","id":"a","name":"search","characters":3}
+{"t":6.0,"path":"turn 1","event":"tool_call","id":"b","name":"read","input":null}
+{"t":8.0,"path":"turn 2","call":2,"event":"call_started"}"#,
+    )
+    .unwrap();
+    let tools: Vec<_> =
+        run.tools().iter().map(|tool| (tool.name.clone(), tool.length(), tool.failed)).collect();
+    let expected = [
+        ("search".to_owned(), Duration::from_secs(4), false),
+        ("read".to_owned(), Duration::from_secs(2), true),
+    ];
+    assert_eq!(tools, expected);
+    let gantt = run.gantt(80);
+    let turn = gantt.lines().find(|line| line.contains("turn 1")).unwrap();
+    let cells = |mark: char| turn.chars().filter(|c| *c == mark).count();
+    assert!(cells('▒').abs_diff(3 * cells('█')) <= 3, "{gantt}");
+    assert!(
+        gantt.contains("2.00 s + 6.00 s tools") && gantt.contains("tools: 2 runs, 6.00 s, 1 failed"),
+        "{gantt}"
+    );
+    assert!(run.html().contains(r#""x":[[2000000,6000000,"search"],[6000000,8000000,"read"]]"#));
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use patterns::layers::{Options, Spans, standard};
+use patterns::layers::{Journal, Options, Spans, standard};
 use patterns::providers::Script;
 use patterns::trace::told;
-use patterns::{Event, Flow, Llm, Path, sections};
+use patterns::{Event, Flow, Llm, Path, agent, sections};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -27,7 +27,9 @@ struct Fields<'a>(&'a mut BTreeMap<String, String>);
 
 impl tracing::field::Visit for Fields<'_> {
     fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned());
+        let value = format!("{value:?}").trim_matches('"').to_owned();
+        let before = self.0.insert(field.name().to_owned(), value);
+        assert_eq!(before, None, "{} is told twice", field.name());
     }
 }
 
@@ -95,6 +97,30 @@ fn a_tool_has_a_span_from_its_call_to_its_result() {
     assert_eq!(span.fields["gen_ai.tool.call.id"], "toolu_1");
     assert_eq!(span.fields["error.type"], "tool_failed");
     assert!(!format!("{span:?}").contains("xyzzy"));
+}
+
+#[tokio::test]
+async fn an_agent_is_named_as_one_and_what_the_journal_answers_uses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Memory::default();
+    let subscriber = tracing_subscriber::registry().with(memory.clone());
+    let guard = tracing::subscriber::set_default(subscriber);
+    for _ in 0..2 {
+        let script = Script::parse(r#"{"reply":"done","usage":{"input_tokens":7}}"#).unwrap();
+        let journal = Journal::open(folder.path().join("journal.jsonl")).unwrap();
+        let options = Options { journal: Some(journal), ..Options::default() };
+        let llm = standard(script, options).layer(Spans::default());
+        let flow = agent("Answer.");
+        told(&llm, &flow.shape(), flow.run(&llm, "bees")).await.unwrap();
+    }
+    drop(guard);
+    let seen = memory.0.lock().unwrap();
+    let names: Vec<_> = seen.values().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["invoke_agent", "chat script", "invoke_agent", "chat script"]);
+    let tokens = |span: &Seen| span.fields.get("gen_ai.usage.input_tokens").cloned();
+    let calls: Vec<_> = seen.values().filter(|span| span.name == "chat script").collect();
+    assert_eq!((tokens(calls[0]), tokens(calls[1])), (Some("7".into()), None));
+    assert_eq!(calls[1].fields["patterns.outcome"], "replayed");
 }
 
 fn check(memory: &Memory) {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::gantt::{calls, cost, count, number, short};
+use super::gantt::{calls, cost, count, number, short, shown};
 use super::run::{Node, Run};
 use crate::answer::fill_all;
 use crate::draw::xml_text;
 use crate::event::Event;
+use crate::path::Path;
 use crate::price::Usd;
 
 /// What the script of the page reads. Lists instead of objects keep ten thousand calls small.
@@ -57,6 +58,9 @@ struct Row<'a> {
     /// Waiting: from, to, for what.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     w: Vec<(u128, u128, &'a str)>,
+    /// Tools of the turn: from, to, which.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    x: Vec<(u128, u128, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +109,11 @@ impl Run {
         let mut nodes = Vec::new();
         let mut places = HashMap::new();
         list(&self.tree(), None, &mut nodes, &mut places);
+        let mut tools: HashMap<Path, Vec<_>> = HashMap::new();
+        for tool in self.tools() {
+            let times = (tool.start.as_micros(), tool.end.as_micros(), tool.name);
+            tools.entry(tool.path).or_default().push(times);
+        }
         let mut models: Vec<&str> = Vec::new();
         let calls = self.calls.iter().zip(critical).map(|(call, k)| Row {
             n: places.get(call.path.as_str()).copied().unwrap_or(0),
@@ -129,6 +138,7 @@ impl Run {
                     Some((phase.start.as_micros(), phase.end.as_micros(), phase.wait.as_deref()?))
                 })
                 .collect(),
+            x: tools.remove(&call.path).unwrap_or_default(),
             request: call.request.as_ref(),
             reply: call.reply.as_ref(),
         });
@@ -189,7 +199,7 @@ fn list(
 ) {
     let own = nodes.len();
     places.insert(node.path.as_str().to_owned(), own);
-    nodes.push((above, node.name.replace("%2F", "/")));
+    nodes.push((above, shown(&node.name)));
     for child in &node.children {
         list(child, Some(own), nodes, places);
     }

@@ -16,11 +16,12 @@ data.calls.forEach((call, n) => {
   call.id = n;
   call.o ??= "ok";
   call.w ??= [];
+  call.x ??= [];
   call.bad = call.o === "failed" || call.o === "unfinished";
   places[call.n].calls.push(call);
   for (let place = places[call.n]; place; place = place.above === null ? null : places[place.above]) {
     place.from = Math.min(place.from, call.t[0]);
-    place.to = Math.max(place.to, call.t[1]);
+    place.to = Math.max(place.to, call.t[1], ...call.x.map((tool) => tool[1]));
     place.count++;
     place.key ||= !!call.k;
     place.bad += call.bad ? 1 : 0;
@@ -125,7 +126,7 @@ function make(row, n) {
   name.title = pathOf(place) || "the whole run";
   const bar = cell("bar");
   bar.setAttribute("aria-label", call
-    ? `from ${time(call.t[0])} to ${time(call.t[1])}, waiting ${time(waited(call))}`
+    ? `from ${time(call.t[0])} to ${time(call.t[1])}, waiting ${time(waited(call))}` + (call.x.length ? `, then tools: ${call.x.map((tool) => tool[2]).join(", ")}` : "")
     : `${place.count} calls` + (place.count ? ` from ${time(place.from)} to ${time(place.to)}` : ""));
   cell("time").textContent = call ? time(call.t[1] - call.t[0]) : place.count ? time(place.to - place.from) : "";
   cell("cost").textContent = call ? (call.c == null ? "?" : money(call.c)) : place.unpriced ? "?" : money(place.cost);
@@ -155,6 +156,7 @@ function bars(bar, row) {
       at = b;
     }
     if (at < call.t[1] || !call.w.length) html += piece(at, call.t[1], name);
+    for (const [a, b] of call.x) html += piece(a, b, "tool");
     if (call.f !== undefined && call.f >= from && call.f <= to) html += `<i class="first" style="left:${((call.f - from) / wide * 100).toFixed(3)}%"></i>`;
   } else if (place.count) {
     html = piece(place.from, place.to, `work span${place.key ? " key" : ""}${place.bad === place.count ? " bad" : ""}`);
@@ -223,6 +225,7 @@ function details({ place, call, own }) {
     fact("Time", time(call.t[1] - call.t[0]));
     if (call.f !== undefined) fact("First text after", time(call.f - call.t[0]));
     for (const [a, b, why] of call.w) fact(`Waited for ${why}`, time(b - a));
+    for (const [a, b, name] of call.x) fact(`Then ran ${name}`, time(b - a));
     if (call.a) fact("Failed attempts", call.a);
     fact("Tokens", `${call.u[0]} + ${call.u[1]}` + (call.u[2] ? `, ${call.u[2]} from the cache` : ""));
     fact("Cost", call.c == null ? "unknown" : money(call.c));
@@ -267,7 +270,7 @@ function block(name, text) {
 }
 function turns(request) {
   const out = request.system ? [["System prompt", request.system]] : [];
-  (request.messages ?? []).forEach((message, n) => out.push([`Turn ${n + 1}: ${message.role}`, said(message.content)]));
+  (request.messages ?? []).forEach((message, n) => out.push([`Message ${n + 1}: ${message.role}`, said(message.content)]));
   return out;
 }
 function said(content) {
@@ -334,5 +337,6 @@ $("theme").onclick = () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 };
+$("tools").hidden = !data.calls.some((call) => call.x.length);
 $("timeline").hidden = false;
 flatten();
