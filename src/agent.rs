@@ -139,7 +139,7 @@ async fn build(args: &args::Agent, journal: Option<&Journal>, progress: &Progres
 }
 
 /// One line a turn, before its tools run.
-fn listen(progress: Progress, tell: bool) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+fn listen(progress: Progress, tell: bool) -> impl Fn(&Path, &Event) + Send + Sync + 'static {
     move |_, event| {
         if tell && matches!(event, Event::Turn { .. }) {
             progress.aside(|| say(&event.to_string()));

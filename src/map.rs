@@ -193,13 +193,13 @@ fn failure(input: &Input, error: &Error) -> serde_json::Value {
     }))
 }
 
-fn note(degraded: Degraded) -> impl Fn(&Path, Event) + Send + Sync + 'static {
+fn note(degraded: Degraded) -> impl Fn(&Path, &Event) + Send + Sync + 'static {
     move |path, event| {
         if let Event::Degraded { reason } | Event::Capped { reason } = event
             && let Some(input) = path.segments().next()
             && let Ok(mut all) = degraded.lock()
         {
-            all.entry(input.to_owned()).or_default().push(reason);
+            all.entry(input.to_owned()).or_default().push(reason.clone());
         }
     }
 }

@@ -117,7 +117,7 @@ pub(crate) fn call(work: &Work) -> bool {
 
 fn all(work: &Work, folder: &std::path::Path) -> Options {
     Options {
-        observe: Some(Observe::new(|_, event| drop(event))),
+        observe: Some(Observe::new(|_, _| ())),
         journal: Some(Journal::open(folder.join("journal.jsonl")).unwrap()),
         budget: Some(
             Budget::default()

@@ -159,7 +159,7 @@ pub trait Llm: Send + Sync {
     }
 
     /// Tells `listen` what happens, and where in the flow; see [`Observe`].
-    fn observe(self, listen: impl Fn(&Path, Event) + Send + Sync + 'static) -> Layered<Observe, Self>
+    fn observe(self, listen: impl Fn(&Path, &Event) + Send + Sync + 'static) -> Layered<Observe, Self>
     where
         Self: Sized,
     {

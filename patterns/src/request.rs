@@ -104,14 +104,14 @@ impl Request {
     /// Tells whoever listens what happens to this call.
     pub fn tell(&self, event: Event) {
         if let Some(on_event) = &self.on_event {
-            on_event.hear(&self.path, event);
+            on_event.hear(&self.path, &event);
         }
     }
 
     /// As [`tell`](Self::tell), for an event that is not worth making when nobody listens.
     pub fn tell_with(&self, event: impl FnOnce() -> Event) {
         if let Some(on_event) = &self.on_event {
-            on_event.hear(&self.path, event());
+            on_event.hear(&self.path, &event());
         }
     }
 
@@ -125,7 +125,7 @@ impl Request {
     pub fn listen(&mut self, first: impl Fn(&Path, &Event) + Send + Sync + 'static) {
         let before = self.on_event.take();
         self.on_event = Some(OnEvent::new(move |path, event| {
-            first(path, &event);
+            first(path, event);
             if let Some(before) = &before {
                 before.hear(path, event);
             }
@@ -358,16 +358,16 @@ impl fmt::Debug for OnText {
 #[derive(Clone)]
 pub struct OnEvent(Arc<HearEvent>);
 
-type HearEvent = dyn Fn(&Path, Event) + Send + Sync;
+type HearEvent = dyn Fn(&Path, &Event) + Send + Sync;
 
 impl OnEvent {
     /// Calls `listen` with each event. It must not block.
-    pub fn new(listen: impl Fn(&Path, Event) + Send + Sync + 'static) -> Self {
+    pub fn new(listen: impl Fn(&Path, &Event) + Send + Sync + 'static) -> Self {
         Self(Arc::new(listen))
     }
 
     /// Hands on an event.
-    pub fn hear(&self, path: &Path, event: Event) {
+    pub fn hear(&self, path: &Path, event: &Event) {
         (self.0)(path, event);
     }
 }

@@ -152,7 +152,7 @@ fn tell_first_text(request: &mut Request) {
     let told = AtomicBool::new(false);
     request.on_text = Some(on_text.after(move |_| {
         if !told.swap(true, Ordering::Relaxed) {
-            on_event.hear(&path, Event::FirstText);
+            on_event.hear(&path, &Event::FirstText);
         }
     }));
 }

@@ -299,7 +299,7 @@ impl Call<'_> {
                 error: error.map(|error| error.kind().to_string()),
                 reason: error.map(ToString::to_string),
             };
-            on_event.hear(&self.path, event);
+            on_event.hear(&self.path, &event);
         }
     }
 }

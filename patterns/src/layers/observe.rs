@@ -34,7 +34,7 @@ pub struct Observe(OnEvent);
 
 impl Observe {
     /// Calls `listen` with each event and its place. It must not block.
-    pub fn new(listen: impl Fn(&Path, Event) + Send + Sync + 'static) -> Self {
+    pub fn new(listen: impl Fn(&Path, &Event) + Send + Sync + 'static) -> Self {
         Self(OnEvent::new(listen))
     }
 }
@@ -52,7 +52,7 @@ impl Layer for Observe {
             Some(outer) => {
                 let own = self.0.clone();
                 OnEvent::new(move |path, event| {
-                    own.hear(path, event.clone());
+                    own.hear(path, event);
                     outer.hear(path, event);
                 })
             }
@@ -61,6 +61,6 @@ impl Layer for Observe {
     }
 
     fn hear(&self, path: &Path, event: &Event) {
-        self.0.hear(path, event.clone());
+        self.0.hear(path, event);
     }
 }

@@ -112,7 +112,7 @@ async fn the_listener_hears_each_call_begin_and_end_and_knows_where() {
     let fake = Fake::new(|n, _| if n == 0 { Err(status(529)) } else { Ok(text("done")) }.into());
     let llm = fake.complete(Complete::default()).retry(Retry::default()).meter(&meter).observe({
         let heard = heard.clone();
-        move |path, event| heard.lock().unwrap().push((path.clone(), event))
+        move |path, event| heard.lock().unwrap().push((path.clone(), event.clone()))
     });
     "a".gate("good", |text| text == "done").run(&Under::new(&llm, "main"), "").await.unwrap();
     let heard = heard.lock().unwrap();

@@ -12,7 +12,7 @@ use crate::server::*;
 fn request() -> (Request, Arc<Mutex<Vec<Event>>>) {
     let told = Arc::<Mutex<Vec<Event>>>::default();
     let record = Arc::clone(&told);
-    let on_event = OnEvent::new(move |_, event| record.lock().unwrap().push(event));
+    let on_event = OnEvent::new(move |_, event| record.lock().unwrap().push(event.clone()));
     (Request { on_event: Some(on_event), ..Request::new("?") }, told)
 }
 
