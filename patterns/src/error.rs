@@ -386,9 +386,13 @@ impl fmt::Display for Error {
     }
 }
 
+/// As `Display`, since it is what a `main` prints that ends with an error, with the kind; `{:#?}` shows every field.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = &self.0;
+        if !f.alternate() {
+            return write!(f, "{self} [{}]", e.kind);
+        }
         let mut out = f.debug_struct("Error");
         out.field("kind", &e.kind).field("message", &e.message);
         if !e.path.is_root() {
