@@ -41,6 +41,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     let shape = agent.shape();
     if how.dry_run {
         picture(&shape)?;
+        print("what its tools will give is not known, nor what that costs; --max-usd sets a limit")?;
         return Ok(Exit::Done);
     }
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
@@ -54,7 +55,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     progress.start(shape.calls());
     let result = tokio::select! {
         result = told(&llm, &shape, agent.run(&llm, question)) => result,
-        () = hand.stop.at_ctrl_c(&hand.meter, |say| progress.aside(say)) => {
+        () = hand.stop.at_ctrl_c(|say| progress.aside(say)) => {
             Err(Error::new(ErrorKind::Cancelled, "interrupted"))
         }
     };

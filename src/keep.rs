@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use futures::future::{BoxFuture, FutureExt};
 use patterns::file::Size;
-use patterns::layers::{self, Budget, Chaos, Journal, Layer, Limit, Meter, Observe, Record, Retry};
+use patterns::layers::{self, Budget, Chaos, Journal, Layer, Limit, Meter, Observe, Record, Retry, Warm};
 use patterns::price::{Prices, Terms, Usd};
 use patterns::providers::Connection;
 use patterns::{
@@ -156,6 +156,7 @@ impl Keep {
             meter: hand.meter.clone(),
             journal,
             budget,
+            warm: Some(Warm::default()),
             retry: Some(Retry::times(self.retries)),
             limit: Some(limit),
             chaos: self.chaos.clone().map(|chaos| chaos.seed(self.seed)),
@@ -192,25 +193,40 @@ impl Keep {
 
 /// Lets no further request start once it is thrown; those under way come to their end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<Switch>);
+
+#[derive(Debug, Default)]
+struct Switch {
+    thrown: AtomicBool,
+    under_way: AtomicUsize,
+}
+
+/// A request under way.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Stop {
     pub(crate) fn is_thrown(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.thrown.load(Ordering::Relaxed)
     }
 
     /// Throws the switch at the first Ctrl-C, and comes back at the second.
-    pub(crate) async fn at_ctrl_c(&self, meter: &Meter, beside: impl Fn(&dyn Fn())) {
+    pub(crate) async fn at_ctrl_c(&self, beside: impl Fn(&dyn Fn())) {
         if tokio::signal::ctrl_c().await.is_err() {
             return std::future::pending().await;
         }
-        self.0.store(true, Ordering::Relaxed);
-        let under_way = meter.under_way();
-        beside(&|| {
-            say(&format!(
-                "interrupted: {under_way} calls under way may end, no other starts; once more ends at once"
-            ));
-        });
+        self.0.thrown.store(true, Ordering::Relaxed);
+        let may_end = match self.0.under_way.load(Ordering::Relaxed) {
+            0 => "no call is under way".to_owned(),
+            1 => "the call under way may end".to_owned(),
+            n => format!("the {n} calls under way may end"),
+        };
+        beside(&|| say(&format!("interrupted: {may_end}, no other starts; once more ends at once")));
         let _ = tokio::signal::ctrl_c().await;
     }
 }
@@ -222,6 +238,11 @@ impl Layer for Stop {
                 Error::new(ErrorKind::Cancelled, "interrupted before the call was made").at(&request.path);
             return async move { Err(error) }.boxed();
         }
-        llm.call(request)
+        async move {
+            self.0.under_way.fetch_add(1, Ordering::Relaxed);
+            let _ends = UnderWay(&self.0.under_way);
+            llm.call(request).await
+        }
+        .boxed()
     }
 }

@@ -22,9 +22,10 @@ use crate::args::How;
 use crate::builtin;
 use crate::exit::Exit;
 use crate::keep::Hand;
+use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
-use crate::terminal::{complain, say, warn, whisper};
+use crate::terminal::{complain, print, say, warn, whisper};
 use crate::watch::Watch;
 
 /// `patterns map FLOW INPUTS -o OUT`
@@ -65,7 +66,11 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let shape = flow.shape();
     let total = inputs::count(&args.inputs)?;
     if how.dry_run {
-        say(&format!("{} inputs, {} each", total, shape.calls()));
+        picture(&shape)?;
+        print(&format!("{total} inputs; each, beside its own text:"))?;
+        if let Some(cost) = how.keep.cost(how.model.as_deref(), shape.calls(), flow.size(), "")? {
+            print(&cost)?;
+        }
         return Ok(Exit::Done);
     }
 
@@ -83,7 +88,7 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let bar = bar(total, !progress.is_live());
     let count = tokio::select! {
         count = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
-        () = hand.stop.at_ctrl_c(&hand.meter, |say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+        () = hand.stop.at_ctrl_c(|say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
     };
     bar.finish_and_clear();
     watch.finish();

@@ -102,7 +102,7 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
     progress.start(shape.calls());
     let result = tokio::select! {
         result = told_of(&llm, &shape, reach(flow, goal, &llm, &input)) => result,
-        () = hand.stop.at_ctrl_c(&hand.meter, |say| progress.aside(say)) => {
+        () = hand.stop.at_ctrl_c(|say| progress.aside(say)) => {
             Err(Error::new(ErrorKind::Cancelled, "interrupted"))
         }
     };

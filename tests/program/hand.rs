@@ -102,7 +102,8 @@ fn ctrl_c_ends_a_run_with_its_cost_and_130() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("interrupted") && stderr.contains("call"), "{stderr}");
+    // the other two wait for their turn
+    assert!(stderr.contains("interrupted: the call under way may end"), "{stderr}");
 }
 
 /// A vote of seven, a plan whose tasks need each other, and a loop of drafts.
