@@ -102,9 +102,9 @@ impl Request {
     }
 
     /// Tells whoever listens what happens to this call.
-    pub fn tell(&self, event: Event) {
+    pub fn tell(&self, event: &Event) {
         if let Some(on_event) = &self.on_event {
-            on_event.hear(&self.path, &event);
+            on_event.hear(&self.path, event);
         }
     }
 

@@ -71,7 +71,7 @@ impl Layer for Complete {
             let mut cut: Option<Reply> = None;
             let mut used = Usage::default();
             loop {
-                request.tell(Event::Sent);
+                request.tell(&Event::Sent);
                 let mut reply = match (llm.call(request.clone()).await, cut.take()) {
                     (Ok(reply), _) => reply,
                     // the model has less room than that

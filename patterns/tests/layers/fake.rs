@@ -89,7 +89,7 @@ impl Llm for Fake {
             let answer = (self.decide)(number, &request);
             if let (Some(on_text), Ok(reply)) = (&request.on_text, &answer.result) {
                 sleep(answer.begins).await;
-                request.tell(Event::Used { usage: Usage { output_tokens: 0, ..reply.usage } });
+                request.tell(&Event::Used { usage: Usage { output_tokens: 0, ..reply.usage } });
                 on_text.hear(&reply.text());
                 sleep(answer.after.saturating_sub(answer.begins)).await;
             } else {

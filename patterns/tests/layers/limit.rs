@@ -141,7 +141,7 @@ async fn when_nothing_is_left_of_a_quota_nobody_has_to_be_rejected() {
     let begin = Instant::now();
     let fake = Fake::new(move |n, request| {
         if n == 0 {
-            request.tell(Event::Quota { what: "requests".into(), remaining: 0, resets_in: 12.0 });
+            request.tell(&Event::Quota { what: "requests".into(), remaining: 0, resets_in: 12.0 });
         }
         Ok(text("done")).into()
     });

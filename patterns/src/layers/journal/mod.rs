@@ -180,7 +180,7 @@ impl Layer for Journal {
             let key = Key::of_call(self.seed, llm, &request)?;
             let sample = request.sample;
             if let Some(reply) = self.find(&key).map_err(|error| error.at(&request.path))? {
-                request.tell(Event::Replayed);
+                request.tell(&Event::Replayed);
                 if let Some(on_text) = &request.on_text {
                     on_text.hear(&reply.text());
                 }

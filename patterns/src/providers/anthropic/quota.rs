@@ -43,7 +43,7 @@ pub(super) fn tell(answer: &Answer<'_>, request: &Request) {
         }
         let at = answer.header(reset).and_then(|at| humantime::parse_rfc3339_weak(at).ok());
         if let Some(left) = at.and_then(|at| at.duration_since(SystemTime::now()).ok()) {
-            request.tell(Event::Quota {
+            request.tell(&Event::Quota {
                 what: (*what).to_owned(),
                 remaining: 0,
                 resets_in: left.as_secs_f64(),
