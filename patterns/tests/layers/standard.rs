@@ -38,7 +38,7 @@ async fn the_order_of_the_layers_is_the_documented_one() {
             observe: Some(Observe::new(move |_, event| {
                 told.lock()
                     .unwrap()
-                    .push(serde_json::to_value(&event).unwrap()["event"].as_str().unwrap().into());
+                    .push(serde_json::to_value(event).unwrap()["event"].as_str().unwrap().into());
             })),
             journal: Some(Journal::open(&file).unwrap()),
             budget: Some(Budget::default().calls(calls)),
