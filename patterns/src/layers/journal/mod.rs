@@ -103,7 +103,7 @@ impl Journal {
     /// Opens a journal to go on with it, or begins one.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io) when the file cannot be read or written, is in use by another run, or is no journal of this
+    /// [`Io`](crate::ErrorKind::Io) when the file cannot be read or written, is in use by another run, or is no journal of this
     /// version.
     pub fn open(file: impl AsRef<File>) -> Result<Self> {
         let mut calls: HashMap<Key, Entries<Span>> = HashMap::new();
