@@ -135,7 +135,7 @@ async fn each(
     let jobs = inputs.map(|input| async move {
         let result = match &input.text {
             Ok(text) => flow.run(&Under::new(llm, input.place()), text).await,
-            Err(error) => Err(error.clone()),
+            Err(error) => Err(error.clone().at(&Path::from(&*input.place()))),
         };
         (input, result)
     });
@@ -162,7 +162,7 @@ async fn each(
             }
             Err(error) => {
                 count.failed += 1;
-                bar.suspend(|| complain(&format!("input {}: {error}", input.number)));
+                bar.suspend(|| complain(&error.to_string()));
                 write(&mut failures, &errors, &failure(&input, &error))?;
             }
         }

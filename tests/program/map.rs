@@ -67,6 +67,9 @@ fn failures_go_to_a_file_of_their_own_and_only_they_are_tried_again() {
     assert_eq!(errors.len(), 2);
     assert_eq!((errors[0]["input"].as_u64(), errors[0]["fields"]["name"].as_str()), (Some(2), Some("Bob")));
     assert!(errors[1]["error"].as_str().unwrap().contains("has an empty `text`"));
+    for place in ["input 2: ", "input 3: "] {
+        assert_eq!(run.stderr.matches(place).count(), 1, "named once: {}", run.stderr);
+    }
 
     // the first is answered from the journal: the script knows it no more
     let run = map.run("in.csv", r#"{"text": "two", "reply": "TWO"}"#, &[]);
