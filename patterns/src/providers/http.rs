@@ -7,6 +7,7 @@ use reqwest::header::{
     ACCEPT, AsHeaderName, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
 };
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use serde::Deserialize;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::failure::Failure;
@@ -272,6 +273,14 @@ impl Answer<'_> {
 
     pub(crate) fn header(&self, name: impl AsHeaderName) -> Option<&str> {
         self.response.headers().get(name)?.to_str().ok()
+    }
+}
+
+/// Reads JSON. As text it is checked for UTF-8 once, as bytes once for each of its strings.
+pub(super) fn from_json<'b, T: Deserialize<'b>>(body: &'b [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(body), // which tells what is wrong
     }
 }
 

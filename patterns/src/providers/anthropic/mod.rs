@@ -14,7 +14,7 @@ use self::reply::Wire;
 use self::stream::Assembly;
 use super::Named;
 use super::env::Env;
-use super::http::{Answer, Endpoint, Headers, Timeouts};
+use super::http::{Answer, Endpoint, Headers, Timeouts, from_json};
 use super::receive::receive;
 use super::secret::Secret;
 use crate::error::{Error, ErrorKind, Result};
@@ -183,7 +183,7 @@ impl Anthropic {
 
 /// Reads a reply that came as one body.
 fn read(answer: &Answer<'_>, body: &[u8]) -> Result<Reply> {
-    let wire: Wire = serde_json::from_slice(body).map_err(|error| answer.not_json(body, error))?;
+    let wire: Wire = from_json(body).map_err(|error| answer.not_json(body, error))?;
     if wire.r#type.as_deref() == Some("error") {
         return Err(answer.failed(body));
     }

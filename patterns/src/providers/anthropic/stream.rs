@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::event::Event as Told;
 use crate::llm::Request;
 use crate::message::Block;
-use crate::providers::http::Answer;
+use crate::providers::http::{Answer, from_json};
 use crate::providers::receive;
 use crate::reply::{Reply, Stop};
 
@@ -87,7 +87,7 @@ impl receive::Assembly for Assembly<'_> {
         let broken = |error: serde_json::Error| {
             answer.malformed("a broken event in its stream", data).with_source(error).with_transient(true)
         };
-        let event: Event<'_> = serde_json::from_slice(data).map_err(broken)?;
+        let event: Event<'_> = from_json(data).map_err(broken)?;
         match event.r#type.as_str() {
             "message_start" => {
                 if let Some(message) = event.message {

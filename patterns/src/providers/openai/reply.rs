@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::message::Block;
-use crate::providers::http::Answer;
+use crate::providers::http::{Answer, from_json};
 use crate::reply::{Reply, Stop, Usage};
 
 #[derive(Deserialize)]
@@ -130,7 +130,7 @@ impl Parts {
 
 /// Reads a reply that came as one body.
 pub(super) fn read(answer: &Answer<'_>, body: &[u8]) -> Result<Reply> {
-    let wire: Wire = serde_json::from_slice(body).map_err(|error| answer.not_json(body, error))?;
+    let wire: Wire = from_json(body).map_err(|error| answer.not_json(body, error))?;
     if wire.error.is_some() {
         return Err(answer.failed(body));
     }

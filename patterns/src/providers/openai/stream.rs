@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::reply::{Parts, RawCall, WireUsage};
 use crate::error::{Error, Result};
 use crate::llm::OnText;
-use crate::providers::http::Answer;
+use crate::providers::http::{Answer, from_json};
 use crate::providers::receive;
 use crate::reply::{Reply, Usage};
 
@@ -87,7 +87,7 @@ impl receive::Assembly for Assembly<'_> {
             self.ended = true;
             return Ok(());
         }
-        let chunk: Chunk = serde_json::from_slice(data).map_err(|error| {
+        let chunk: Chunk = from_json(data).map_err(|error| {
             answer.malformed("a broken event in its stream", data).with_source(error).with_transient(true)
         })?;
         if chunk.error.is_some() {
