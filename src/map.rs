@@ -78,7 +78,7 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let connection = model::get_ready(how.model.as_deref(), how.quiet, &progress).await?;
     let journal = Journal::open(how.keep.resume.clone().unwrap_or_else(|| beside(&args.output, "journal")))?;
     if journal.replies() > 0 && !how.quiet {
-        whisper(&format!("going on: {} calls are answered already", journal.replies()));
+        whisper(&format!("going on: calls answered already: {}", journal.replies()));
     }
     let degraded = Degraded::default();
     let observe = Observe::new(note(degraded.clone()));
@@ -103,13 +103,13 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     }
     if failed > 0 {
         warn(&format!(
-            "{failed} inputs failed, see {}; run the same command again to try only these",
+            "{failed} of {total} inputs failed, see {}; run the same command again to try only these",
             errors.display()
         ));
     }
     if count.degraded > 0 {
         warn(&format!(
-            "{} outcomes are not the whole of what was asked for; see their field `degraded`",
+            "{} of {total} outcomes are not the whole of what was asked for; see their field `degraded`",
             count.degraded
         ));
     }
