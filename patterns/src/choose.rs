@@ -85,14 +85,19 @@ fn read(reply: &Reply, one_of: &OneOf, place: &Path) -> Result<Result<Chosen, Un
     Ok(read_text(&text, one_of))
 }
 
+/// Reads the choice that a finished text makes.
+pub(crate) fn read_finished(text: &str, one_of: &OneOf, llm: &dyn Llm) -> Result<Chosen> {
+    read_text(text, one_of).map_err(|unread| unreadable(unread, &Reply::text_of(text), llm))
+}
+
 /// Reads the label of a text.
-pub(crate) fn read_text(text: &str, one_of: &OneOf) -> Result<Chosen, Unread> {
+fn read_text(text: &str, one_of: &OneOf) -> Result<Chosen, Unread> {
     let label = label_in(text, &one_of.tag, &one_of.names())?.to_owned();
     Ok(Chosen { label, reasoning: tag(text, &one_of.because).ok(), probabilities: Vec::new() })
 }
 
 /// The error for an answer that stays unreadable.
-pub(crate) fn unreadable(unread: Unread, reply: &Reply, llm: &dyn Llm) -> Error {
+fn unreadable(unread: Unread, reply: &Reply, llm: &dyn Llm) -> Error {
     Error::new(ErrorKind::Unread, format!("the answer cannot be read: {unread}"))
         .with_model(&reply.model)
         .with_partial(reply.text().into_owned())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::chain::{Map, Then};
-use crate::choose::{Chosen, read_text, unreadable};
+use crate::choose::{Chosen, read_finished};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::gate::{Check, Gate, Passes, gated_shape, pass};
@@ -194,8 +194,7 @@ impl Came {
 
     /// The choice that a finished text makes.
     pub(crate) fn read(text: &str, one_of: &OneOf, llm: &dyn Llm) -> Result<Self> {
-        let chosen = read_text(text, one_of);
-        chosen.map(Self::chosen).map_err(|unread| unreadable(unread, &Reply::text_of(text), llm))
+        read_finished(text, one_of, llm).map(Self::chosen)
     }
 }
 
@@ -229,12 +228,8 @@ pub(crate) async fn choose_by<F: Flow + ?Sized>(
     input: &str,
     one_of: &OneOf,
 ) -> Result<Chosen> {
-    let came = flow.run_last(llm, input, Last::Chooses(one_of)).await?;
-    match came.chosen {
-        Some(chosen) => Ok(chosen),
-        None => read_text(&came.text, one_of)
-            .map_err(|unread| unreadable(unread, &Reply::text_of(&came.text), llm)),
-    }
+    let Came { text, chosen } = flow.run_last(llm, input, Last::Chooses(one_of)).await?;
+    chosen.map_or_else(|| read_finished(&text, one_of, llm), Ok)
 }
 
 /// A flow of any kind, with text as output.

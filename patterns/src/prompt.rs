@@ -128,7 +128,7 @@ impl Flow for Prompt {
         input: &'a str,
         last: Last<'a>,
     ) -> BoxFuture<'a, Result<Came>> {
-        last_call(self, llm, input, self.request(input), last)
+        last_call(self, llm, input, || self.request(input), last)
     }
 
     fn shape(&self) -> Shape {
@@ -150,7 +150,7 @@ impl Flow for str {
         input: &'a str,
         last: Last<'a>,
     ) -> BoxFuture<'a, Result<Came>> {
-        last_call(self, llm, input, Request::new(with_input(self, input)), last)
+        last_call(self, llm, input, || Request::new(with_input(self, input)), last)
     }
 
     fn shape(&self) -> Shape {
@@ -199,13 +199,16 @@ fn last_call<'a, F: Flow + ?Sized>(
     flow: &'a F,
     llm: &'a dyn Llm,
     input: &'a str,
-    mut request: Request,
+    request: impl FnOnce() -> Request,
     last: Last<'a>,
 ) -> BoxFuture<'a, Result<Came>> {
     match last {
         Last::Passes(_) => last_apart(flow, llm, input, last),
-        Last::Chooses(one_of) => choose(llm, request, one_of).map(|chosen| chosen.map(Came::chosen)).boxed(),
+        Last::Chooses(one_of) => {
+            choose(llm, request(), one_of).map(|chosen| chosen.map(Came::chosen)).boxed()
+        }
         Last::EndsWith(ending) => {
+            let mut request = request();
             request.messages = vec![Message::user(format!("{}\n\n{ending}", request.text()))];
             text(llm, request).map(|text| text.map(Came::text)).boxed()
         }

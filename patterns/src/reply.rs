@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Block, joined};
-use crate::request::is_default;
 
 /// The answer of a language model to one [`Request`](crate::Request).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -160,7 +159,7 @@ impl Stop {
     }
 }
 
-/// What one or more calls used, in tokens. Written down, zeros are left out, but for prompt and reply.
+/// What one or more calls used, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -169,19 +168,14 @@ pub struct Usage {
     /// Tokens of the reply, thinking included.
     pub output_tokens: u64,
     /// Prompt tokens written to the five-minute cache.
-    #[serde(skip_serializing_if = "is_default")]
     pub cache_write_5m_tokens: u64,
     /// Prompt tokens written to the one-hour cache.
-    #[serde(skip_serializing_if = "is_default")]
     pub cache_write_1h_tokens: u64,
     /// Prompt tokens read from the cache.
-    #[serde(skip_serializing_if = "is_default")]
     pub cache_read_tokens: u64,
     /// Of the output tokens, those spent on thinking.
-    #[serde(skip_serializing_if = "is_default")]
     pub thinking_tokens: u64,
     /// Searches made by the service's own web search tool.
-    #[serde(skip_serializing_if = "is_default")]
     pub web_searches: u64,
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use patterns::{
     Census, ErrorKind, Event, Flow, Orchestrate, Orchestrated, Plan, Policy, Status, Task, orchestrate,
-    sections, vote,
+    prompt, sections, vote,
 };
 use tokio::time::{Instant, timeout};
 
@@ -52,6 +52,14 @@ async fn a_worker_gets_its_description_whole_and_nothing_else_around_it() {
         )
     );
     assert!(!model.prompt("task 2").contains("First line"), "workers do not see each other's tasks");
+}
+
+#[tokio::test]
+async fn a_prompt_with_variables_is_the_same_prompt_as_a_planner() {
+    let model = planned(plan(&[("a", "")]), |_| say("done"));
+    let planner = prompt("Split it for {whom}.").with("whom", "Ada").system("You help {whom}.");
+    orchestrate(planner).work("Write it.").merge("Join it.").run(&model, "x").await.unwrap();
+    assert!(model.prompt("plan").starts_with("You help Ada.Split it for Ada."), "{}", model.prompt("plan"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,8 +30,8 @@ use key::{Fingerprint, Key, Seed};
 /// The file is JSON Lines, only ever appended to: one line a finished call. A call is known again by its place in the flow
 /// and a hash of its whole request, model and sample number included, never by the order of arrival; so a changed
 /// prompt is asked anew, and with it whatever depends on its answer. The hash (SipHash-1-3, 128 bits) is keyed by random
-/// numbers of each journal, so that no input can be made to look like another one. Of equal calls at one place (the same words in every
-/// round of a loop) each gets a reply of its own.
+/// numbers of each journal, so that no input can be made to look like another one. Of equal calls at one place (the same
+/// words in every round of a loop) each gets a reply of its own.
 ///
 /// Only answers and tool calls are written; failures, refusals and cut replies are asked for again. A last line that was torn
 /// by a crash is dropped. The file belongs to one process at a time and is made readable to its owner only. A replayed call
