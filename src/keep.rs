@@ -103,14 +103,12 @@ impl Keep {
     ) -> Result<Option<String>> {
         let connection = model.map_or_else(|| connect_default().map(|(connection, _)| connection), connect);
         let Ok(connection) = connection else { return Ok(None) };
-        let (Some(model), Some(expected), Some(most)) =
-            (connection.model(&Request::default()), calls.expected, calls.most)
-        else {
-            return Ok(None);
-        };
+        let (Some(expected), Some(most)) = (calls.expected, calls.most) else { return Ok(None) };
         let prices = self.prices()?;
-        let mut models = vec![model];
-        models.extend(size.models.iter().cloned());
+        let named =
+            size.models.iter().map(|model| Request { model: Some(model.clone()), ..Request::default() });
+        let models = std::iter::once(Request::default()).chain(named);
+        let models: Vec<String> = models.filter_map(|request| connection.model(&request)).collect();
         let mut costs = Vec::new();
         // usual texts have four bytes to a token, and none has more than a token to a byte
         let bytes = (size.words + input.len()) as u64;

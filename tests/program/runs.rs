@@ -166,6 +166,18 @@ fn a_dry_run_makes_no_call_and_shows_the_bounds() {
     let output = command.env("ANTHROPIC_API_KEY", "none").output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("about $0.0") && told.contains("at most $"), "{told}");
+
+    // a part may name a model of the same provider by its bare name
+    let folder = folder();
+    let file = folder.path().join("flow.toml");
+    std::fs::write(&file, "flow = { chain = [\"a\", { prompt = \"b\", model = \"claude-haiku-5-5\" }] }")
+        .unwrap();
+    let flow = file.display().to_string();
+    let mut command =
+        patterns(&["run", &flow, "--text", "x", "--dry-run", "--model", "anthropic:claude-opus-5-5"]);
+    let output = command.env("ANTHROPIC_API_KEY", "none").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("with anthropic:claude-opus-5-5") && told.contains("at most $"), "{told}");
 }
 
 #[test]
