@@ -17,7 +17,8 @@ use crate::reply::{Reply, Usage};
 /// Tries a failed call again, if [its error](Error::is_transient) says that this can help.
 ///
 /// It waits as long as the service asks for, up to a cap; otherwise half a second, then twice as long each time up to
-/// eight, of which a random part of up to half is taken off so that clients do not return in step. A reply whose text has
+/// eight, of which a random part of up to a quarter is taken off, as the official SDKs do: clients do not return in step,
+/// and yet each wait is clearly longer than the one before. A reply whose text has
 /// already been shown ([`Request::on_text`]) is never asked for again. The reply's [usage](Reply::usage) includes that of the
 /// failed attempts, and so does the last error's.
 ///
@@ -88,17 +89,16 @@ impl Retry {
     }
 
     fn waits(&self) -> ExponentialBackoff {
-        // backon adds up to the delay itself: half of ours, so that ours is the longest
         ExponentialBuilder::new()
-            .with_min_delay(self.first / 2)
-            .with_max_delay(self.most / 2)
-            .with_jitter()
+            .with_min_delay(self.first)
+            .with_max_delay(self.most)
             .without_max_times()
             .build()
     }
 
     fn wait(&self, error: &Error, waits: &mut ExponentialBackoff) -> Duration {
-        let own = waits.next().unwrap_or(self.most);
+        // backon's own jitter is up to the whole delay: a wait could be no longer than the one before
+        let own = waits.next().unwrap_or(self.most).mul_f64(1.0 - fastrand::f64() / 4.0);
         match error.retry_after() {
             Some(wait) if !wait.is_zero() => wait.min(self.longest_wait),
             _ => own,

@@ -46,8 +46,8 @@ llmock=$(port)
 start llmock "$llmock" "$cache/venv/bin/llmock" serve -p "$llmock" --log-level warning --stream-chunk-delay-ms 20
 chaos=$(port)
 start chaos "$chaos" "$cache/venv/bin/llmock" serve -p "$chaos" --log-level warning --response-style echo --stream-chunk-delay-ms 20 \
-    --error-rate 429=0.15 --error-rate 529=0.15 --error-rate 500=0.1 \
-    --stream-fault truncate=0.2 --stream-fault malformed=0.1 --stream-fault disconnect=0.1
+    --error-rate 429=0.08 --error-rate 529=0.08 --error-rate 500=0.04 \
+    --stream-fault truncate=0.08 --stream-fault malformed=0.04 --stream-fault disconnect=0.04
 
 cd "$here/../.."
 AIMOCK_URL=http://127.0.0.1:$aimock LLMOCK_URL=http://127.0.0.1:$llmock LLMOCK_CHAOS_URL=http://127.0.0.1:$chaos \
