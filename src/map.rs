@@ -86,10 +86,8 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let watch = Watch::start(how, &progress)?;
     let llm = watch.round(llm);
     let bar = bar(total, !progress.is_live());
-    let count = tokio::select! {
-        count = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
-        () = hand.stop.at_ctrl_c(|say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
-    };
+    let run = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar));
+    let count = hand.stop.until_ctrl_c(run, |say| bar.suspend(say)).await;
     bar.finish_and_clear();
     watch.finish();
     if !how.quiet {
