@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use patterns::providers::{Anthropic, Timeouts};
-use patterns::{Error, ErrorKind, Llm, Request};
+use patterns::{Error, ErrorKind, Llm, OnText, Request};
 use serde_json::json;
 
 use crate::server::*;
@@ -211,4 +211,14 @@ async fn a_call_that_is_dropped_hangs_up() {
     }
     let left = tokio::time::timeout(PATIENT.idle, server.left.notified()).await;
     assert!(left.is_ok(), "the server still has a connection that nobody listens to");
+}
+
+#[tokio::test]
+async fn no_timeout_is_too_long_to_be_given() {
+    let for_ever = Timeouts { idle: Duration::MAX, total: Duration::MAX, streamed: Duration::MAX };
+    for on_text in [None, Some(OnText::unseen())] {
+        let server = Server::always(ok(&message("done"))).await;
+        let request = Request { on_text, ..Request::new("hello") };
+        assert_eq!(server.claude_within(for_ever).call(request).await.unwrap().text(), "done");
+    }
 }
