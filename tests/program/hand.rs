@@ -120,9 +120,14 @@ fn interrupt(child: &Child) {
 /// Three voters, one after the other, and the call of the first.
 #[cfg(unix)]
 fn voting() -> (TcpListener, Child, TcpStream) {
+    waiting(&["vote", "--text", "x", "--voters", "3"])
+}
+
+/// A run that makes one call at a time, and its first call.
+#[cfg(unix)]
+fn waiting(arguments: &[&str]) -> (TcpListener, Child, TcpStream) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut command =
-        patterns(&["vote", "--text", "x", "--voters", "3", "--at-once", "1", "--model", "openai:x"]);
+    let mut command = patterns(&[arguments, &["--at-once", "1", "--model", "openai:x"]].concat());
     let url = format!("http://{}/v1", server.local_addr().unwrap());
     command.env("OPENAI_BASE_URL", url).env("NO_PROXY", "127.0.0.1");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -165,6 +170,40 @@ fn a_second_ctrl_c_ends_at_once() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     assert_eq!(call.read(&mut [0]).unwrap_or(0), 0, "the call was dropped");
     assert!(said.contains("cancelled"), "the cost is told: {said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_map_also_where_a_pattern_would_end_without_what_is_missing() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("flow.toml"), "flow = { vote = \"Is it?\", voters = 3, among = [\"yes\", \"no\"] }")
+        .unwrap();
+    std::fs::write(at("in.jsonl"), "\"one\"\n\"two\"\n").unwrap();
+    let (flow, inputs, out) = (at("flow.toml"), at("in.jsonl"), at("out.jsonl"));
+    let (_server, mut child, call) = waiting(&["map", &flow, &inputs, "-o", &out]);
+    interrupt(&child);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("interrupted:") {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    answer(call, "yes");
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert_eq!(lines(&out), 0, "an interrupted vote is no outcome");
+}
+
+#[test]
+fn no_bound_is_too_large_to_be_given() {
+    let folder = folder();
+    let model = script(&folder, r#"{"reply": "<label>yes</label>", "repeat": true}"#);
+    let most = u64::MAX.to_string();
+    for bound in ["--max-seconds", "--max-tokens", "--max-calls", "--max-usd", "--per-minute", "--retries"] {
+        let most = if bound == "--retries" { "4294967295" } else { &most };
+        let run = run(&["vote", "--text", "x", bound, most, "--model", &model]);
+        assert_eq!((run.code, run.stdout.as_str()), (0, "yes\n"), "{bound}: {}", run.stderr);
+    }
 }
 
 /// A vote of seven, a plan whose tasks need each other, and a loop of drafts.
