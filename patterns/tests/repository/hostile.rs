@@ -229,7 +229,7 @@ fn race(swap: impl Fn() + Sync, read: impl Fn(), enough: impl Fn() -> bool) {
         });
         let start = Instant::now();
         let lasted = |time| start.elapsed() > Duration::from_millis(time);
-        while !(lasted(1_500) && enough()) && !lasted(300_000) {
+        while !(lasted(300_000) || lasted(1_500) && enough()) {
             read();
         }
         stop.store(true, Ordering::Relaxed);
