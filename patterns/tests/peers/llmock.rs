@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use patterns::layers::{Limit, Retry};
+use futures::{StreamExt, stream};
+use patterns::layers::Retry;
 use patterns::{Connection, Error, ErrorKind, Llm, Reply, Request};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -89,10 +90,8 @@ async fn what_cannot_help_is_not_tried_again() {
 #[tokio::test]
 async fn among_random_faults_every_call_gets_its_answer() {
     let Some(url) = peer("LLMOCK_CHAOS_URL") else { return };
-    // a few at once: the server answers all at once no faster
-    let few = Limit::at_most(8);
     let calls = (0..160).map(|number| {
-        let llm = peers(&url)[number % 2].clone().limit(&few);
+        let llm = peers(&url)[number % 2].clone();
         async move {
             // it is echoed: long enough that no fault hits the very end, which the verdict takes for a cut as well
             let plain = Request::new(format!("call {number} {}", "and so on ".repeat(8)));
@@ -100,7 +99,7 @@ async fn among_random_faults_every_call_gets_its_answer() {
             patiently(llm, request).await.unwrap().into_answer().unwrap()
         }
     });
-    for answer in futures::future::join_all(calls).await {
-        assert!(!answer.is_empty());
-    }
+    // a few at once: the server answers all at once no faster, and then the verdict takes its slowness for ours
+    let answers: Vec<String> = stream::iter(calls).buffer_unordered(8).collect().await;
+    assert!(answers.iter().all(|answer| !answer.is_empty()));
 }

@@ -27,8 +27,7 @@ cd "$here/../.."
 AIMOCK_URL=http://127.0.0.1:$aimock LLMOCK_URL=http://127.0.0.1:$llmock LLMOCK_CHAOS_URL=http://127.0.0.1:$chaos \
     cargo test --quiet --test peers
 for server in "$llmock" "$chaos"; do
-    "$cache/venv/bin/llmock" report --json --url "http://127.0.0.1:$server" >"$work/verdict" || true
-    "$cache/venv/bin/python" "$here/verdict.py" "$work/verdict"
+    "$cache/venv/bin/llmock" report --strict --url "http://127.0.0.1:$server"
 done
 
 check=${PATTERNS_SHARED:+$PATTERNS_SHARED/reference/schema_check.py}
