@@ -20,6 +20,9 @@ use patterns::trace::one_line;
 
 /// How often the picture is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
+/// Takes the picture away, from the cursor on. What is erased from the very first cell of the screen, tmux keeps in its
+/// history; so the first column is erased last.
+const WIPE: &str = "\r\x1b[C\x1b[J\r\x1b[K";
 
 /// The picture of a run while it runs, as a layer. Nothing is drawn when standard error is no terminal.
 #[derive(Clone)]
@@ -163,7 +166,7 @@ impl Progress {
 
     fn wipe(&self, state: &State) {
         if state.running && self.0.how == Show::Live {
-            self.put("\r\x1b[J");
+            self.put(WIPE);
         }
     }
 }
