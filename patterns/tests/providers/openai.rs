@@ -288,6 +288,7 @@ async fn errors_have_their_kind() {
     for long in [
         json!({"error": {"message": "maximum context length", "code": "context_length_exceeded"}}),
         json!({"error": {"message": "exceeds the available context size", "type": "exceed_context_size_error", "code": 400}}),
+        json!({"error": {"message": "litellm.ContextWindowExceededError: litellm.BadRequestError: …", "code": "400"}}),
     ] {
         let error = fails(400, long).await;
         assert_eq!(error.kind(), ErrorKind::ContextWindow);
@@ -296,6 +297,17 @@ async fn errors_have_their_kind() {
     }
     let in_200 = json!({"error": {"message": "no such model", "code": 404}});
     assert_eq!(fails(200, in_200).await.kind(), ErrorKind::NotFound);
+    // a gateway writes the number as a text
+    for (status, code, kind) in [
+        (200, "429", ErrorKind::RateLimited),
+        (429, "429", ErrorKind::RateLimited),
+        (200, "401", ErrorKind::Authentication),
+    ] {
+        let body =
+            json!({"error": {"message": "no", "type": "throttling_error", "param": null, "code": code}});
+        let error = fails(status, body).await;
+        assert_eq!((error.kind(), error.code()), (kind, Some("throttling_error")));
+    }
     for (body, says) in [("<html>", "HTML"), ("", "empty"), ("{}", "no finished choice")] {
         let error = call(response(200, "", body)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Protocol);
