@@ -97,10 +97,9 @@ impl fmt::Display for Diff<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = (self.before, self.after);
         let (sum_a, sum_b) = (a.total(), b.total());
-        let end = |run: &Run| match (&run.outcome, &run.reason) {
-            (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
-            (Some(outcome), None) => outcome.clone(),
-            (None, _) => "cut".to_owned(),
+        let end = |run: &Run| match run.ending() {
+            (outcome, Some(reason)) => format!("{outcome} ({reason})"),
+            (outcome, None) => outcome.to_owned(),
         };
         let mut row = |name: &str, before: String, after: String, change: Option<f64>| {
             write!(f, "{name:<8} {}", one_line(&before))?;

@@ -50,10 +50,9 @@ impl Run {
 
     fn summary(&self, legs: &[super::Leg], tools: &[Ran], out: &mut String) {
         let total = self.total();
-        let outcome = match (self.outcome.as_deref(), &self.reason) {
-            (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
-            (Some(outcome), None) => outcome.to_owned(),
-            (None, _) => "cut: the trace does not tell the end".to_owned(),
+        let outcome = match self.ending() {
+            (outcome, Some(reason)) => format!("{outcome} ({reason})"),
+            (outcome, None) => outcome.to_owned(),
         };
         let pattern = self.pattern.as_deref().unwrap_or("run");
         let line = format!("{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));

@@ -12,6 +12,9 @@ use crate::path::Path;
 use crate::price::Usd;
 use crate::reply::Usage;
 
+/// The most reasons that are named where the end of a run is told.
+const MOST_REASONS: usize = 3;
+
 /// A run, as its trace tells it. Times are counted from the start of the trace.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -316,6 +319,40 @@ impl Run {
             sum += Sum::of(call);
         }
         sum
+    }
+
+    /// What the patterns of the run told of what is missing or was capped, in order, each with its place.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let reason = |note: &Note| match &note.event {
+            Event::Degraded { reason } | Event::Capped { reason } if note.path.is_root() => {
+                Some(reason.clone())
+            }
+            Event::Degraded { reason } | Event::Capped { reason } => Some(format!("{}: {reason}", note.path)),
+            _ => None,
+        };
+        self.notes.iter().filter_map(reason).collect()
+    }
+
+    /// In a word or two how it ended, and why it was not simply well.
+    pub(super) fn ending(&self) -> (&str, Option<String>) {
+        let capped = |note: &Note| matches!(note.event, Event::Capped { .. });
+        match self.outcome.as_deref() {
+            None => ("cut", Some("the trace does not tell the end".to_owned())),
+            Some("ok") => {
+                let mut reasons = self.shortfalls();
+                if reasons.is_empty() {
+                    return ("ok", None);
+                }
+                let more = reasons.len().saturating_sub(MOST_REASONS);
+                reasons.truncate(MOST_REASONS);
+                if more > 0 {
+                    reasons.push(format!("and {more} more"));
+                }
+                let word = if self.notes.iter().any(capped) { "capped" } else { "degraded" };
+                (word, Some(reasons.join("; ")))
+            }
+            Some(outcome) => (outcome, self.reason.clone()),
+        }
     }
 
     /// The calls that votes did not make or drop because they were decided before.

@@ -236,6 +236,21 @@ fn a_line_that_is_too_long_to_be_searched_is_told() {
 }
 
 #[test]
+fn a_look_whose_time_is_over_says_so_and_not_that_there_is_nothing() {
+    let (_dir, repository) = tree(&[("a.txt", "needle\n"), ("b/c.txt", "needle\n")]);
+    let repository = repository.longest(Duration::ZERO);
+    assert_eq!(
+        search(&repository, "needle").unwrap(),
+        "[stopped after 0 s, there may be more; search a subfolder with `path`]"
+    );
+    assert_eq!(
+        list(&repository, "").unwrap(),
+        "[stopped after 0 s, there may be more; ask for a subfolder with `path`]"
+    );
+    assert!(read(&repository, "a.txt").unwrap().contains("needle"));
+}
+
+#[test]
 fn a_tree_of_very_many_files_gives_bounded_answers_in_time() {
     let (dir, repository) = tree(&[]);
     for n in 0..4_000 {

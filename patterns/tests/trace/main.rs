@@ -14,8 +14,8 @@ use patterns::layers::{Meter, Options, Retry, standard};
 use patterns::providers::Script;
 use patterns::trace::{Diff, Run, Trace, told};
 use patterns::{
-    Check, Error, ErrorKind, Flow, Llm, OnText, Plan, Reply, Request, Result, Task, Usage, chain,
-    orchestrate, prompt, refine, route, sections, step, vote,
+    Check, Error, ErrorKind, Event, Flow, Llm, OnText, Path, Plan, Reply, Request, Result, Task, Usage,
+    chain, orchestrate, prompt, refine, route, sections, step, vote,
 };
 use proptest::prelude::*;
 
@@ -155,6 +155,49 @@ async fn a_trace_cut_anywhere_can_be_read_and_drawn() {
             Diff::new(&whole, &run).to_string();
         }
     }
+}
+
+/// A run can come to an answer and yet not be well: what is shown of it says so, and not `ok`.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_not_the_whole_is_never_shown_as_ok() {
+    let script = || {
+        Script::parse(
+            r#"{"path":"step 1/section b","error":{"status":400,"message":"no"}}
+            {"path":"*","reply":"fine","repeat":true}"#,
+        )
+        .unwrap()
+    };
+    let views = sections().on("a", "Look.").on("b", "Look.").best_effort().then("Join.");
+    let capped = Path::from("task 1");
+    for content in [true, false] {
+        let (text, result) = traced(&views, script(), content, &Meter::default()).await;
+        result.unwrap();
+        let run = Run::parse(&text).unwrap();
+        let reason = if content { "step 1: no result: b (failed)" } else { "step 1: no result" };
+        assert_eq!(run.shortfalls(), [reason]);
+        assert!(run.gantt(80).contains(&format!("chain: degraded ({reason}), 3 calls")), "{}", run.gantt(80));
+        assert!(run.html().contains(&format!("<dd>degraded: {reason}</dd>")));
+        let (whole, _) = traced(&prompt("Write."), script(), content, &Meter::default()).await;
+        let whole = Run::parse(&whole).unwrap();
+        assert!(whole.gantt(80).contains("prompt: ok, 1 call"));
+        let diff = Diff::new(&whole, &run).to_string();
+        assert!(diff.contains(&format!("outcome  ok → degraded ({reason})")), "{diff}");
+    }
+    let file = File::default();
+    let trace = Trace::to(file.clone());
+    let llm = script().layer(trace.clone());
+    told(&llm, &prompt("Write.").shape(), async {
+        for n in 1..=5 {
+            llm.note(capped.clone(), Event::Capped { reason: format!("cap {n}") });
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+    trace.finish().unwrap();
+    let gantt = Run::parse(&file.text()).unwrap().gantt(80);
+    let end = "prompt: capped (task 1: cap 1; task 1: cap 2; task 1: cap 3; and 2 more), 0 calls";
+    assert!(gantt.contains(end), "{gantt}");
 }
 
 #[test]

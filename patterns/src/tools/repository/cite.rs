@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use super::Repository;
 use super::path::{Found, open};
@@ -28,6 +28,13 @@ pub struct Citation {
 static LINES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(.+?):L?(\d{1,7})(?:[-–]L?(\d{1,7}))?(.*)$").ok());
 
+/// A word: between words stands what is in no path.
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"[^\s"'`<>|,;*=]+"#).ok());
+
+/// How a list of lines goes on.
+static FURTHER: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^, ?L?([1-9]\d{0,6})(?:[-–]L?(\d{1,7}))?").ok());
+
 /// Path, first and last line.
 type Place<'c> = (&'c str, usize, usize);
 
@@ -40,9 +47,30 @@ const MOST_PLACES: usize = 1_000;
 /// The most lines that one citation shows.
 const MOST: usize = 40;
 
-/// What stands between two words of an answer and is in no path.
-fn is_between(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>' | '|' | ',' | ';' | '*' | '=')
+/// The first and the last line of a range in the groups from `n` on.
+fn range(parts: &Captures<'_>, n: usize) -> (usize, usize) {
+    let line = |n| parts.get(n).and_then(|n| n.as_str().parse().ok());
+    let first = line(n).unwrap_or(0);
+    (first, line(n + 1).unwrap_or(first))
+}
+
+/// The next range of a list of lines, and what follows it. In `a.rs:3, 7 tests` there is none.
+fn further(text: &str) -> Option<((usize, usize), &str)> {
+    let parts = FURTHER.as_ref()?.captures(text)?;
+    let after = &text[parts[0].len()..];
+    let counts = parts[0].starts_with(", ") && after.trim_start().starts_with(char::is_alphanumeric);
+    (ends_number(after) && !counts).then(|| (range(&parts, 1), after))
+}
+
+/// Whether a number of a line can stand before this: `1.2.3` and `12:30pm` have none, and `host:80/x` is an address.
+fn ends_number(rest: &str) -> bool {
+    let mut rest = rest.chars();
+    match rest.next() {
+        Some('.' | '_') => !rest.next().is_some_and(char::is_alphanumeric),
+        Some('/' | '%') => false,
+        Some(c) => !c.is_alphanumeric(),
+        None => true,
+    }
 }
 
 impl fmt::Display for Citation {
@@ -53,29 +81,31 @@ impl fmt::Display for Citation {
 }
 
 impl Repository {
-    /// The places that a text cites as `path:line` or `path:first-last`, each with its lines. Addresses
-    /// (`http://localhost:80`, `example.com:80`), versions and times are no citations. At most 1,000 places are looked at.
+    /// The places that a text cites as `path:line`, `path:first-last` or a list of these (`path:3,7-9`), each with its
+    /// lines. Addresses (`http://localhost:80`, `example.com:80`), versions and times are no citations. At most 1,000 places
+    /// are looked at.
     pub fn citations(&self, text: &str) -> Vec<Citation> {
         let mut files = HashMap::new();
         let mut found: Vec<(String, usize, usize)> = Vec::new();
-        for mut word in text.split(is_between).filter(|word| !word.contains("://")) {
+        let mut add = |cited| {
+            if found.len() < MOST_PLACES && !found.contains(&cited) {
+                found.push(cited);
+            }
+        };
+        let words = WORD.iter().flat_map(|words| words.find_iter(text));
+        for at in words.filter(|word| !word.as_str().contains("://")) {
+            let mut word = at.as_str();
             while let Some(parts) = LINES.as_ref().and_then(|lines| lines.captures(word)) {
                 let (path, rest) = (&parts[1], parts.get(4).map_or("", |rest| rest.as_str()));
                 word = rest;
-                // `1.2.3` and `12:30pm` are no numbers of lines, and `host:80/x` is an address
-                let mut after = rest.chars();
-                let number = match after.next() {
-                    Some('.' | '_') => !after.next().is_some_and(char::is_alphanumeric),
-                    Some('/') => false,
-                    Some(c) => !c.is_alphanumeric(),
-                    None => true,
-                };
-                let Some(path) = self.path_in(path, &mut files).filter(|_| number) else { continue };
-                let line = |n| parts.get(n).and_then(|n| n.as_str().parse::<usize>().ok());
-                let first = line(2).unwrap_or(0);
-                let cited = (path, first, line(3).unwrap_or(first));
-                if found.len() < MOST_PLACES && !found.contains(&cited) {
-                    found.push(cited);
+                let path = ends_number(rest).then(|| self.path_in(path, &mut files)).flatten();
+                let Some(path) = path else { continue };
+                let (first, mut last) = range(&parts, 2);
+                add((path.clone(), first, last));
+                let mut after = if rest.is_empty() { &text[at.end()..] } else { "" };
+                while let Some(((further, end), left)) = further(after).filter(|((n, _), _)| *n > last) {
+                    add((path.clone(), further, end));
+                    (last, after) = (end, left);
                 }
             }
         }

@@ -6,9 +6,9 @@ use globset::{Glob, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::Repository;
 use super::path::{Found, open};
 use super::walk::walk;
-use super::{LONGEST, Repository};
 
 /// The most paths of one answer.
 const MOST: usize = 1_000;
@@ -47,10 +47,7 @@ impl Repository {
             return Ok("no files (what .gitignore leaves out and files of secrets are not listed)".to_owned());
         }
         if late {
-            let seconds = LONGEST.as_secs();
-            paths.push(format!(
-                "[stopped after {seconds} s, there may be more; ask for a subfolder with `path`]"
-            ));
+            paths.push(format!("[{clock}; ask for a subfolder with `path`]"));
         } else if more > 0 {
             paths.push(format!("[{more} more files; ask for a subfolder with `path`, or use `glob`]"));
         }

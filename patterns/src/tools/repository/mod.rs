@@ -52,6 +52,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Repository {
     root: Arc<Dir>,
     name: Arc<PathBuf>,
+    longest: Duration,
     /// Set when nobody waits any more for what is being read.
     stop: Arc<AtomicBool>,
 }
@@ -67,7 +68,19 @@ impl Repository {
             Error::new(ErrorKind::Io, format!("the folder {} cannot be opened: {error}", name.display()))
                 .with_source(error)
         })?;
-        Ok(Self { root: Arc::new(dir), name: Arc::new(name.to_owned()), stop: Arc::default() })
+        Ok(Self {
+            root: Arc::new(dir),
+            name: Arc::new(name.to_owned()),
+            longest: Duration::from_secs(10),
+            stop: Arc::default(),
+        })
+    }
+
+    /// The longest that one `list_files` or `search` takes; then it says what it has found so far. Default: 10 s.
+    #[must_use]
+    pub fn longest(mut self, time: Duration) -> Self {
+        self.longest = time;
+        self
     }
 
     /// The three tools. They read on a thread of their own, so they need a tokio runtime.
@@ -114,23 +127,27 @@ impl Repository {
 
     /// Starts the time of one look.
     fn clock(&self) -> Clock<'_> {
-        Clock { end: Instant::now() + LONGEST, stop: &self.stop }
+        Clock { start: Instant::now(), longest: self.longest, stop: &self.stop }
     }
 }
-
-/// The longest that one look at many files takes.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// Says when a look has to end: its time is used up, or nobody waits for it any more.
 #[derive(Clone, Copy)]
 struct Clock<'r> {
-    end: Instant,
+    start: Instant,
+    longest: Duration,
     stop: &'r AtomicBool,
 }
 
 impl Clock<'_> {
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || Instant::now() >= self.end
+        self.stop.load(Ordering::Relaxed) || self.start.elapsed() >= self.longest
+    }
+}
+
+impl fmt::Display for Clock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped after {} s, there may be more", self.longest.as_secs_f32())
     }
 }
 

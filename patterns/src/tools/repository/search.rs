@@ -14,7 +14,7 @@ use super::list::{fits, glob};
 use super::path::{Found, open, open_file};
 use super::read::MOST_BYTES;
 use super::walk::walk;
-use super::{Clock, LONGEST, Repository};
+use super::{Clock, Repository};
 
 /// The most lines of one answer.
 const MOST: usize = 100;
@@ -82,10 +82,7 @@ impl Repository {
         if full {
             lines.push(format!("[the first {MOST} lines; use a narrower pattern, or `path` or `glob`]"));
         } else if clock.is_over() {
-            let seconds = LONGEST.as_secs();
-            lines.push(format!(
-                "[stopped after {seconds} s, there may be more; search a subfolder with `path`]"
-            ));
+            lines.push(format!("[{clock}; search a subfolder with `path`]"));
         } else if lines.is_empty() {
             lines.push(format!("no line of {files} files matches `{}`", args.pattern));
         }

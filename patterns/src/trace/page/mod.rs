@@ -159,10 +159,9 @@ impl Run {
         let mut fact = |name: &str, value: &str| {
             let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", xml_text(value));
         };
-        let outcome = match (self.outcome.as_deref(), &self.reason) {
-            (Some(outcome), Some(reason)) => format!("{outcome}: {reason}"),
-            (Some(outcome), None) => outcome.to_owned(),
-            (None, _) => "the trace was cut".to_owned(),
+        let outcome = match self.ending() {
+            (outcome, Some(reason)) => format!("{outcome}: {reason}"),
+            (outcome, None) => outcome.to_owned(),
         };
         fact("Outcome", &outcome);
         fact("Time", &short(self.end));
