@@ -39,8 +39,8 @@ struct State {
     live: Live,
     started: Instant,
     running: bool,
-    /// Somebody else has the terminal.
-    aside: bool,
+    /// How many others have the terminal: a question is open while Ctrl-C is told.
+    aside: usize,
 }
 
 impl Progress {
@@ -51,7 +51,7 @@ impl Progress {
             Show::Live if !term.is_term() || is_dumb() => Show::None,
             how => how,
         };
-        let state = State { live: Live::default(), started: Instant::now(), running: false, aside: false };
+        let state = State { live: Live::default(), started: Instant::now(), running: false, aside: 0 };
         Self(Arc::new(Inner { how, term, calls: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 
@@ -84,7 +84,7 @@ impl Progress {
     /// Draws the picture as it is now; false when the run is over.
     fn draw(&self) -> bool {
         let state = self.state();
-        if !state.running || state.aside {
+        if !state.running || state.aside > 0 {
             return state.running;
         }
         let (rows, columns) = self.0.term.size();
@@ -149,16 +149,16 @@ impl Progress {
     /// Takes the picture off the terminal, or lets it be drawn again.
     pub(crate) fn leave(&self, away: bool) {
         let mut state = self.state();
-        if away && !state.aside {
+        if away && state.aside == 0 {
             self.wipe(&state);
         }
-        state.aside = away;
+        state.aside = if away { state.aside + 1 } else { state.aside.saturating_sub(1) };
     }
 
     /// Takes everything off the terminal.
     pub(crate) fn end(&self) {
         let mut state = self.state();
-        if !state.aside {
+        if state.aside == 0 {
             self.wipe(&state);
         }
         state.running = false;
@@ -198,5 +198,21 @@ impl Layer for Progress {
 
     fn hear(&self, path: &Path, event: &Event) {
         self.hear(None, path, event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_stays_away_until_everybody_has_left_the_terminal() {
+        let progress = Progress::new(false, Show::Live);
+        let is_away = || progress.state().aside > 0;
+        progress.aside(|| {
+            progress.aside(|| assert!(is_away()));
+            assert!(is_away(), "a question is still open");
+        });
+        assert!(!is_away());
     }
 }
