@@ -130,6 +130,9 @@ async fn build(args: &args::Agent, journal: Option<&Journal>) -> Result<Agent<'s
         .allow(&args.allow)
         .turns(args.max_turns as usize)
         .until(repository.citations_exist());
+    if let Some(time) = args.how.keep.time() {
+        agent = agent.tool_time(time);
+    }
     if let Some(journal) = journal {
         agent = agent.journal(journal);
     }

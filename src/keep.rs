@@ -166,6 +166,11 @@ impl Keep {
         Ok((layers::standard(connection.layer(hand.stop.clone()), options), hand))
     }
 
+    /// The time that a run may take.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        self.max_seconds.map(Duration::from_secs)
+    }
+
     fn budget(&self, prices: &Arc<Prices>) -> Result<Option<Budget>> {
         if self.max_usd.is_none()
             && self.max_tokens.is_none()
@@ -184,8 +189,8 @@ impl Keep {
         if let Some(calls) = self.max_calls {
             budget = budget.calls(calls);
         }
-        if let Some(seconds) = self.max_seconds {
-            budget = budget.time(Duration::from_secs(seconds));
+        if let Some(time) = self.time() {
+            budget = budget.time(time);
         }
         Ok(Some(budget))
     }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::context::clear_results;
 use super::guard::{Denied, Stopped, ToolCall, outcome_of, written};
@@ -36,6 +37,8 @@ pub(super) struct Run<'r, 'f> {
     judged: usize,
     denied: Vec<Denied>,
     runs: usize,
+    /// When the tools have to be done.
+    tools_end: Option<Instant>,
     earlier: HashMap<(String, String), (usize, u64)>,
 }
 
@@ -53,6 +56,7 @@ impl<'r, 'f> Run<'r, 'f> {
             judged: 0,
             denied: Vec::new(),
             runs: 0,
+            tools_end: agent.tool_time.and_then(|time| Instant::now().checked_add(time)),
             earlier: HashMap::new(),
         }
     }
@@ -191,7 +195,9 @@ impl<'r, 'f> Run<'r, 'f> {
         let effects = tokio::sync::Mutex::new(());
         let jobs: Vec<BoxFuture<'_, Result<String, String>>> = admitted
             .iter()
-            .map(|(n, tool, call)| run_one(agent, &self.llm, tool, call, *n, &effects).boxed())
+            .map(|(n, tool, call)| {
+                run_one(agent, &self.llm, tool, call, *n, &effects, self.tools_end).boxed()
+            })
             .collect();
         fan_out(jobs, agent.at_once, |job, result| {
             results[admitted[job].0] = Some(result);
@@ -311,6 +317,8 @@ fn place_of(n: usize, name: &str) -> String {
     format!("call {} {name}", n + 1)
 }
 
+const TIME_OVER: &str = "the time for tools is over";
+
 /// Runs one call, told before it starts.
 async fn run_one(
     agent: &Agent<'_>,
@@ -319,18 +327,29 @@ async fn run_one(
     call: &ToolCall,
     n: usize,
     effects: &tokio::sync::Mutex<()>,
+    end: Option<Instant>,
 ) -> Result<String, String> {
     let _in_turn = if tool.has_effects() { Some(effects.lock().await) } else { None };
+    if end.is_some_and(|end| Instant::now() >= end) {
+        return Err(format!("{NOT_RUN}: {TIME_OVER}"));
+    }
     let turn = Under::new(llm, format!("turn {}", call.turn));
     turn.note(
         Path::root(),
         Event::ToolCall { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() },
     );
     let place = Under::new(&turn, place_of(n, &call.name));
+    let run = async {
+        let run = tool.start(&place, call.input.clone());
+        match end {
+            None => run.await,
+            Some(end) => timeout_at(end, run).await.unwrap_or_else(|_| Err(tool.stopped(TIME_OVER))),
+        }
+    };
     let mut result = match &agent.journal {
         Some(journal) if tool.has_effects() => match journal.effect(&place.place(), &call.to_string()) {
             Ok(Effect::New(pending) | Effect::Unsure(pending)) => {
-                let result = tool.start(&place, call.input.clone()).await;
+                let result = run.await;
                 match pending.done(&written(&result)) {
                     Ok(()) => result,
                     Err(error) => {
@@ -341,7 +360,7 @@ async fn run_one(
             Ok(Effect::Done(result)) => outcome_of(result),
             Err(error) => Err(format!("{NOT_RUN}: {}", error.message())),
         },
-        _ => tool.start(&place, call.input.clone()).await,
+        _ => run.await,
     };
     for hook in &agent.after {
         result = hook.look(call, result).await;
