@@ -274,6 +274,22 @@ async fn a_tool_call_that_is_cut_off_is_never_handed_on() {
     assert_eq!((reply.stop, reply.content.len()), (Stop::MaxTokens, 1));
 }
 
+/// Each result must name its call, also where the server names none.
+#[tokio::test]
+async fn calls_without_id_or_arguments_are_calls() {
+    let function = json!({"name": "list", "arguments": null});
+    let without = [
+        json!({"function": function}),
+        json!({"id": null, "function": function}),
+        json!({"id": "", "function": {"name": "list"}}),
+    ];
+    let message = json!({"content": null, "tool_calls": without});
+    let reply = call(ok(&completion(&message, "tool_calls"))).await.unwrap();
+    let calls: Vec<_> =
+        reply.content.iter().filter_map(Block::as_tool_use).map(|call| (call.id, call.input.get())).collect();
+    assert_eq!(calls, [("call_0", "{}"), ("call_1", "{}"), ("call_2", "{}")]);
+}
+
 #[tokio::test]
 async fn errors_have_their_kind() {
     let fails = async |status, body: Value| -> Error {
