@@ -179,15 +179,15 @@ impl<'r, 'f> Run<'r, 'f> {
                     admitted.push((n, tool, call));
                     None
                 }
-                Err(Stopped::Wrong(message)) => Some(Err(message)),
+                Err(Stopped::Wrong(message)) => Some(self.told(turn, *call, Err(message))),
                 Err(Stopped::Denied(denied)) => {
-                    let told = format!("this call was not run: {}", denied.reason);
+                    let told = format!("{NOT_RUN}: {}", denied.reason);
                     self.denied.push(denied);
-                    Some(Err(told))
+                    Some(self.told(turn, *call, Err(told)))
                 }
                 Err(Stopped::Done(result)) => {
                     self.runs += 1;
-                    Some(result)
+                    Some(self.told(turn, *call, result))
                 }
             });
         }
@@ -200,37 +200,42 @@ impl<'r, 'f> Run<'r, 'f> {
             })
             .collect();
         fan_out(jobs, agent.at_once, |job, result| {
-            results[admitted[job].0] = Some(result);
+            let n = admitted[job].0;
+            results[n] = Some(self.told(turn, uses[n], result));
             ControlFlow::Continue(())
         })
         .await;
-        for (result, call) in results.iter_mut().zip(uses) {
-            let Some(Ok(text) | Err(text)) = result else { continue };
-            if let Some(tool) = agent.offered().find(|tool| tool.name() == call.name) {
-                *text = tool.capped(std::mem::take(text), agent.output_cap);
-            }
-            let note = self.repeated(turn, *call, text);
-            text.push_str(&note);
-        }
-        let place = Path::from(&*format!("turn {turn}"));
         let blocks = uses.iter().zip(results).map(|(call, result)| {
             let result = result.unwrap_or_else(|| Err(NOT_RUN.to_owned()));
-            let (text, is_error) = match &result {
-                Ok(text) => (text, false),
-                Err(text) => (text, true),
-            };
-            self.llm.note(
-                place.clone(),
-                Event::ToolResult {
-                    id: call.id.to_owned(),
-                    name: call.name.to_owned(),
-                    characters: text.chars().count(),
-                    error: is_error.then(|| text.clone()),
-                },
-            );
-            Block::tool_result(call.id, text, is_error)
+            let is_error = result.is_err();
+            let (Ok(mut text) | Err(mut text)) = result;
+            let note = self.repeated(turn, *call, &text);
+            text.push_str(&note);
+            Block::tool_result(call.id, &text, is_error)
         });
         blocks.collect()
+    }
+
+    /// Cuts a result to the length that the model is given, and tells of it.
+    fn told(
+        &self,
+        turn: usize,
+        call: ToolUse<'_>,
+        mut result: Result<String, String>,
+    ) -> Result<String, String> {
+        let (Ok(text) | Err(text)) = &mut result;
+        if let Some(tool) = self.agent.offered().find(|tool| tool.name() == call.name) {
+            *text = tool.capped(std::mem::take(text), self.agent.output_cap);
+        }
+        let characters = text.chars().count();
+        let event = Event::ToolResult {
+            id: call.id.to_owned(),
+            name: call.name.to_owned(),
+            characters,
+            error: result.as_ref().err().cloned(),
+        };
+        self.llm.note(Path::from(&*format!("turn {turn}")), event);
+        result
     }
 
     /// What is said when a call and its result are the same as before. The same call with another result (a job that is
