@@ -57,12 +57,8 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
 
     let started = Instant::now();
     progress.start(shape.calls());
-    let result = tokio::select! {
-        result = told(&llm, &shape, agent.run(&llm, question)) => result,
-        () = hand.stop.at_ctrl_c(|say| progress.aside(say)) => {
-            Err(Error::new(ErrorKind::Cancelled, "interrupted"))
-        }
-    };
+    let run = told(&llm, &shape, agent.run(&llm, question));
+    let result = hand.stop.until_ctrl_c(run, |say| progress.aside(say)).await;
     progress.end();
     watch.finish();
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -222,8 +223,21 @@ impl Stop {
         self.0.thrown.load(Ordering::Relaxed)
     }
 
+    /// Runs to the end, or to the second Ctrl-C.
+    pub(crate) async fn until_ctrl_c<T>(
+        &self,
+        run: impl Future<Output = Result<T>>,
+        beside: impl Fn(&dyn Fn()),
+    ) -> Result<T> {
+        tokio::select! {
+            biased; // a Ctrl-C is listened to before the first call is made
+            () = self.at_ctrl_c(beside) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+            result = run => result,
+        }
+    }
+
     /// Throws the switch at the first Ctrl-C, and comes back at the second.
-    pub(crate) async fn at_ctrl_c(&self, beside: impl Fn(&dyn Fn())) {
+    async fn at_ctrl_c(&self, beside: impl Fn(&dyn Fn())) {
         if tokio::signal::ctrl_c().await.is_err() {
             return std::future::pending().await;
         }
@@ -238,8 +252,13 @@ impl Stop {
             none if none.is_empty() => "no call is under way".to_owned(),
             some => format!("{some} under way may end"),
         };
+        // listened to before it is offered: what came in between would be lost
+        let mut again = pin!(tokio::signal::ctrl_c());
+        let at_once = again.as_mut().now_or_never().is_some();
         beside(&|| say(&format!("interrupted: {may_end}, no other starts; once more ends at once")));
-        let _ = tokio::signal::ctrl_c().await;
+        if !at_once {
+            let _ = again.await;
+        }
     }
 }
 

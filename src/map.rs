@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use patterns::file::{Ended, FlowFile, Options};
 use patterns::layers::{Journal, Observe};
 use patterns::trace::told;
-use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Result, Under};
+use patterns::{Error, ErrorKind, Event, Flow, Llm, Path, Result, Status, Under};
 use serde_json::json;
 
 use self::inputs::Input;
@@ -47,8 +47,15 @@ pub(crate) struct Args {
     how: How,
 }
 
-/// Why the outcomes of single inputs are not the whole of what was asked for.
-type Degraded = Arc<Mutex<HashMap<String, Vec<String>>>>;
+/// What single inputs have told of their outcomes that are not the whole of what was asked for.
+type Degraded = Arc<Mutex<HashMap<String, Short>>>;
+
+/// How an outcome falls short.
+#[derive(Default)]
+struct Short {
+    reasons: Vec<String>,
+    over_budget: bool,
+}
 
 /// What became of all inputs.
 #[derive(Default)]
@@ -61,6 +68,7 @@ struct Count {
 pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let how = &args.how;
     let text = builtin::read(&args.flow)?;
+    spare(args)?;
     let options = builtin::beside(&args.flow, Options { set: how.set.clone(), ..Options::default() });
     let flow = FlowFile::parse(&text, &options)?;
     let shape = flow.shape();
@@ -86,10 +94,8 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     let watch = Watch::start(how, &progress)?;
     let llm = watch.round(llm);
     let bar = bar(total, !progress.is_live());
-    let count = tokio::select! {
-        count = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar)) => count,
-        () = hand.stop.at_ctrl_c(|say| bar.suspend(say)) => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
-    };
+    let run = told(&llm, &shape, each(args, &flow, &llm, &hand, &degraded, &bar));
+    let count = hand.stop.until_ctrl_c(run, |say| bar.suspend(say)).await;
     bar.finish_and_clear();
     watch.finish();
     if !how.quiet {
@@ -120,6 +126,28 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
     })
 }
 
+/// Refuses to write over what is read.
+fn spare(args: &Args) -> Result<()> {
+    let found = |file: &FilePath| std::fs::canonicalize(file).ok();
+    for written in [args.output.clone(), beside(&args.output, "errors"), beside(&args.output, "journal")] {
+        let why = if found(&written).is_some_and(|file| {
+            [&args.flow, &args.inputs].iter().any(|read| found(read).as_ref() == Some(&file))
+        }) {
+            "is read here and would be written over"
+        } else if written.parent().is_some_and(|folder| {
+            let folder = if folder.as_os_str().is_empty() { FilePath::new(".") } else { folder };
+            found(folder).is_some_and(|folder| found(&args.inputs) == Some(folder))
+        }) {
+            "would be one of the inputs the next time"
+        } else {
+            continue;
+        };
+        let message = format!("{} {why}; give another name with -o", written.display());
+        return Err(Error::new(ErrorKind::Config, message));
+    }
+    Ok(())
+}
+
 /// Runs the flow on every input, a bounded number at once, and writes the outcomes in the order of the inputs.
 async fn each(
     args: &Args,
@@ -142,23 +170,29 @@ async fn each(
     let mut outcomes = stream::iter(jobs).buffered(args.how.at_once as usize);
     let mut count = Count::default();
     while let Some((input, result)) = outcomes.next().await {
-        let reasons = degraded.lock().ok().and_then(|mut all| all.remove(&input.place())).unwrap_or_default();
+        let Short { reasons, over_budget } =
+            degraded.lock().ok().and_then(|mut all| all.remove(&input.place())).unwrap_or_default();
+        let interrupted = || Error::new(ErrorKind::Cancelled, "interrupted; run it again to go on");
         match result {
+            // a fan-out ends without its missing branches, also when the whole run has come to its end
+            Ok(Ended { text: None, .. }) if hand.stop.is_thrown() => return Err(interrupted()),
+            Ok(Ended { text: None, .. }) if over_budget => {
+                return Err(used_up("the budget is used up", &count));
+            }
             Ok(ended) => {
                 count.done += u64::from(ended.text.is_some());
                 count.degraded += u64::from(!reasons.is_empty() || ended.text.is_none());
                 write(&mut out, &args.output, &outcome(&input, &ended, &reasons))?;
+                if !reasons.is_empty() && hand.stop.is_thrown() {
+                    return Err(interrupted());
+                }
+                if over_budget {
+                    return Err(used_up("the budget is used up", &count));
+                }
             }
-            Err(_) if hand.stop.is_thrown() => {
-                return Err(Error::new(ErrorKind::Cancelled, "interrupted; run it again to go on"));
-            }
+            Err(_) if hand.stop.is_thrown() => return Err(interrupted()),
             Err(error) if error.kind() == ErrorKind::OverBudget => {
-                let message = format!(
-                    "{} after {} inputs; run it again with more to go on",
-                    error.message(),
-                    count.done
-                );
-                return Err(Error::new(ErrorKind::OverBudget, message));
+                return Err(used_up(error.message(), &count));
             }
             Err(error) => {
                 count.failed += 1;
@@ -175,6 +209,11 @@ async fn each(
         let _ = std::fs::remove_file(&errors); // it is empty
     }
     Ok(count)
+}
+
+fn used_up(why: &str, count: &Count) -> Error {
+    let message = format!("{why} after {} inputs; run it again with more to go on", count.done);
+    Error::new(ErrorKind::OverBudget, message)
 }
 
 fn outcome(input: &Input, ended: &Ended, degraded: &[String]) -> serde_json::Value {
@@ -200,11 +239,16 @@ fn failure(input: &Input, error: &Error) -> serde_json::Value {
 
 fn note(degraded: Degraded) -> impl Fn(&Path, &Event) + Send + Sync + 'static {
     move |path, event| {
-        if let Event::Degraded { reason } | Event::Capped { reason } = event
-            && let Some(input) = path.segments().next()
-            && let Ok(mut all) = degraded.lock()
-        {
-            all.entry(input.to_owned()).or_default().push(reason.clone());
+        let (reason, over_budget) = match event {
+            Event::Degraded { reason } => (Some(reason), false),
+            Event::Capped { reason } => (Some(reason), true), // the only cap that ends a pattern so
+            Event::BranchEnded { outcome, .. } if outcome == Status::OverBudget.as_str() => (None, true),
+            _ => return,
+        };
+        if let (Some(input), Ok(mut all)) = (path.segments().next(), degraded.lock()) {
+            let short = all.entry(input.to_owned()).or_default();
+            short.reasons.extend(reason.cloned());
+            short.over_budget |= over_budget;
         }
     }
 }

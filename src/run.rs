@@ -100,12 +100,8 @@ async fn run(flow: &FlowFile, common: &Common, goal: Goal, progress: Progress) -
 
     let started = Instant::now();
     progress.start(shape.calls());
-    let result = tokio::select! {
-        result = told_of(&llm, &shape, reach(flow, goal, &llm, &input)) => result,
-        () = hand.stop.at_ctrl_c(|say| progress.aside(say)) => {
-            Err(Error::new(ErrorKind::Cancelled, "interrupted"))
-        }
-    };
+    let run = told_of(&llm, &shape, reach(flow, goal, &llm, &input));
+    let result = hand.stop.until_ctrl_c(run, |say| progress.aside(say)).await;
     progress.end();
     let shown = answer.end_line();
     watch.finish();

@@ -72,6 +72,7 @@ mod route;
 mod sections;
 mod shape;
 mod step;
+mod time;
 mod tools;
 pub mod trace;
 mod vote;

@@ -76,7 +76,9 @@ pub(super) fn read(inputs: &Path, field: Option<&str>) -> Result<Box<dyn Iterato
         Kind::Lines => Box::new(lines(inputs)?.filter_map(move |line| match line {
             Ok(line) if line.trim().is_empty() => None,
             Ok(line) => {
-                Some(serde_json::from_str(&line).map_err(|error| wrong(format!("is not JSON: {error}"))))
+                // some editors begin a file with a mark of its encoding
+                let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
+                Some(serde_json::from_str(line).map_err(|error| wrong(format!("is not JSON: {error}"))))
             }
             Err(error) => Some(Err(unreadable(&place, &error))),
         })),
@@ -106,6 +108,7 @@ pub(super) fn read(inputs: &Path, field: Option<&str>) -> Result<Box<dyn Iterato
 /// The text of an input and the rest of it.
 fn split(body: Value, field: Option<&str>) -> Result<(String, Map<String, Value>)> {
     let mut fields = match body {
+        Value::String(text) if text.trim().is_empty() => return Err(wrong("is an empty text".to_owned())),
         Value::String(text) => return Ok((text, Map::new())),
         Value::Object(fields) => fields,
         other => return Err(wrong(format!("is neither a text nor an object: {other}"))),

@@ -5,25 +5,19 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 home="${PATTERNS_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/patterns-peers}"
 program="${PATTERNS_BIN:-target/debug/patterns}"
-[ -x "$program" ] || cargo build --quiet
+[ -n "${PATTERNS_BIN:-}" ] || cargo build --quiet
 program="$(realpath "$program")"
+work="$(mktemp -d)"
+source tests/peers/start.sh
+trap 'stop; rm -rf "$work"' EXIT
 
-fetch() { # folder, packages
-  local folder="$home/$1"
-  shift
-  [ -d "$folder/node_modules" ] && return
-  mkdir -p "$folder"
-  npm install --silent --no-audit --no-fund --prefix "$folder" "$@"
-}
-fetch mcp @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem @modelcontextprotocol/conformance
-fetch node22 node@22
+from_npm "$home/mcp" @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
+  @modelcontextprotocol/conformance@0.1.16
+from_npm "$home/node22" node@22
 mcp="$home/mcp/node_modules/.bin"
 # the conformance suite needs Node 22
 export PATH="$home/node22/node_modules/.bin:$PATH"
 
-work="$(mktemp -d)"
-server=""
-trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
 mkdir "$work/root" "$work/docs"
 echo "Bees dance." > "$work/docs/bees.txt"
 
@@ -53,13 +47,8 @@ check "server-filesystem: a file outside is refused by the server" "$(call read_
 check "server-filesystem: nothing is written without a yes" "$(call write_file "{\"path\": \"$work/docs/new.txt\", \"content\": \"x\"}")" "not run: write_file" --mcp "$files"
 [ ! -e "$work/docs/new.txt" ] || { echo "FAIL  a file was written"; failed=1; }
 
-port=$((20000 + RANDOM % 20000))
-PORT=$port "$everything" streamableHttp > "$work/server.log" 2>&1 &
-server=$!
-for _ in $(seq 100); do curl -s -o /dev/null "http://127.0.0.1:$port/mcp" && break; sleep 0.1; done
+serve env PORT=@port@ "$everything" streamableHttp
 check "server-everything over streamable HTTP: a call has its result" "$(call echo '{"message": "hello"}')" "echo gives" --mcp "http://127.0.0.1:$port/mcp"
-kill "$server" && wait "$server" 2>/dev/null || true
-server=""
 
 # the suite puts its address at the end of the command
 client() { printf '%s' "$program agent Go. --root $work/root --quiet --model script:$1 $2 --mcp"; }

@@ -1,9 +1,10 @@
 //! A run kept in hand: budget, journal, rehearsal, interruption.
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 
-use crate::run::{finish, folder, patterns, run, script};
+use crate::run::{finish, folder, lines, patterns, run, script, until};
 
 #[test]
 fn a_run_that_was_killed_makes_only_the_missing_calls() {
@@ -18,11 +19,7 @@ fn a_run_that_was_killed_makes_only_the_missing_calls() {
         patterns(&["vote", "--text", "x", "--voters", "3", "--resume", &journal, "--model", model])
     };
     let mut child = ask(&slow).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let started = Instant::now();
-    while std::fs::read_to_string(&journal).map_or(true, |text| text.lines().count() < 2) {
-        assert!(started.elapsed() < Duration::from_secs(20), "voter 1 was never written down");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("voter 1 in the journal", || lines(&journal) == 2);
     child.kill().unwrap();
     child.wait().unwrap();
 
@@ -88,22 +85,125 @@ fn chaos_with_a_seed_is_the_same_chaos_again() {
     assert!((1..6).any(|seed| run(&seed.to_string()) != run("7")), "another seed is another chaos");
 }
 
+/// The next request that comes, read to its end: the call is under way until it is answered or dropped.
+#[cfg(unix)]
+fn asked(server: &TcpListener) -> TcpStream {
+    let (connection, _) = server.accept().unwrap();
+    let mut reader = BufReader::new(connection);
+    let (mut line, mut length) = (String::new(), 0);
+    while line != "\r\n" {
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    reader.into_inner()
+}
+
+#[cfg(unix)]
+fn answer(mut call: TcpStream, label: &str) {
+    let body = format!(
+        r#"{{"choices": [{{"message": {{"content": "<label>{label}</label>"}}, "finish_reason": "stop"}}]}}"#
+    );
+    write!(call, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .unwrap();
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Three voters, one after the other, and the call of the first.
+#[cfg(unix)]
+fn voting() -> (TcpListener, Child, TcpStream) {
+    waiting(&["vote", "--text", "x", "--voters", "3"])
+}
+
+/// A run that makes one call at a time, and its first call.
+#[cfg(unix)]
+fn waiting(arguments: &[&str]) -> (TcpListener, Child, TcpStream) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = patterns(&[arguments, &["--at-once", "1", "--model", "openai:x"]].concat());
+    let url = format!("http://{}/v1", server.local_addr().unwrap());
+    command.env("OPENAI_BASE_URL", url).env("NO_PROXY", "127.0.0.1");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let call = asked(&server);
+    (server, child, call)
+}
+
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_run_with_its_cost_and_130() {
+fn ctrl_c_lets_the_call_under_way_end_and_tells_the_cost() {
+    let (server, mut child, call) = voting();
+    interrupt(&child);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("interrupted: the call under way may end") {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    answer(call, "yes");
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    // the other two waited for their turn, and never came to it
+    server.set_nonblocking(true).unwrap();
+    assert!(server.accept().is_err(), "another call was made: {said}");
+    assert!(said.contains("3 calls (2 failed, "), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let (_server, mut child, mut call) = voting();
+    interrupt(&child);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("interrupted:") {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    interrupt(&child);
+    // nobody answers the call
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert_eq!(call.read(&mut [0]).unwrap_or(0), 0, "the call was dropped");
+    assert!(said.contains("cancelled"), "the cost is told: {said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_map_also_where_a_pattern_would_end_without_what_is_missing() {
     let folder = folder();
-    let model = script(&folder, r#"{"reply": "<label>yes</label>", "delay": 1500, "repeat": true}"#);
-    let mut command =
-        patterns(&["vote", "--text", "x", "--voters", "3", "--at-once", "1", "--model", &model]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupt.success());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    // the other two wait for their turn
-    assert!(stderr.contains("interrupted: the call under way may end"), "{stderr}");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("flow.toml"), "flow = { vote = \"Is it?\", voters = 3, among = [\"yes\", \"no\"] }")
+        .unwrap();
+    std::fs::write(at("in.jsonl"), "\"one\"\n\"two\"\n").unwrap();
+    let (flow, inputs, out) = (at("flow.toml"), at("in.jsonl"), at("out.jsonl"));
+    let (_server, mut child, call) = waiting(&["map", &flow, &inputs, "-o", &out]);
+    interrupt(&child);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("interrupted:") {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    answer(call, "yes");
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert_eq!(lines(&out), 0, "an interrupted vote is no outcome");
+}
+
+#[test]
+fn no_bound_is_too_large_to_be_given() {
+    let folder = folder();
+    let model = script(&folder, r#"{"reply": "<label>yes</label>", "repeat": true}"#);
+    let most = u64::MAX.to_string();
+    for bound in ["--max-seconds", "--max-tokens", "--max-calls", "--max-usd", "--per-minute", "--retries"] {
+        let most = if bound == "--retries" { "4294967295" } else { &most };
+        let run = run(&["vote", "--text", "x", bound, most, "--model", &model]);
+        assert_eq!((run.code, run.stdout.as_str()), (0, "yes\n"), "{bound}: {}", run.stderr);
+    }
 }
 
 /// A vote of seven, a plan whose tasks need each other, and a loop of drafts.
@@ -163,18 +263,13 @@ fn killed_after_any_call_a_run_goes_on_with_exactly_the_calls_that_are_missing()
     let calls = answers().lines().count();
     for k in 1..calls {
         let journal = folder.path().join(format!("journal {k}")).display().to_string();
-        let written = || std::fs::read_to_string(&journal).map_or(0, |text| text.matches('\n').count());
         let command =
             || patterns(&["run", &flow, "--text", "x", "--resume", &journal, "--model", &model, "--json"]);
         let mut child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let started = Instant::now();
-        while written() <= k {
-            assert!(started.elapsed() < Duration::from_secs(60), "call {k} was never written down");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        until("the call in the journal", || lines(&journal) > k);
         child.kill().unwrap();
         child.wait().unwrap();
-        let done = written() - 1; // the first line says what the file is
+        let done = lines(&journal) - 1; // the first line says what the file is
 
         let resumed = finish(&mut command());
         let json: serde_json::Value = serde_json::from_str(&resumed.stdout).unwrap();

@@ -131,3 +131,70 @@ fn inputs_that_are_no_list_are_refused() {
     assert_eq!(map.run("in.txt", "", &[]).code, 64);
     assert_eq!(map.run("missing.jsonl", "", &[]).code, 64);
 }
+
+#[test]
+fn what_is_read_is_never_written_over() {
+    let map = Map::new();
+    let script = r#"{"reply": "ok", "repeat": true}"#;
+    let inputs = "{\"text\": \"one\"}\n";
+    fs::create_dir(map.at("texts")).unwrap();
+    map.put("texts/a.txt", "one");
+    map.put("flow.toml", FLOW);
+    for (name, output) in [
+        ("out.jsonl", "out.jsonl"),
+        ("out.errors.jsonl", "out.jsonl"),
+        ("out.journal.jsonl", "out.jsonl"),
+        ("in.jsonl", "flow.toml"),
+        ("in.jsonl", "./texts/../in.jsonl"),
+        ("texts", "texts/out.jsonl"),
+    ] {
+        if name != "texts" {
+            map.put(name, inputs);
+        }
+        let model = crate::run::script(&map.folder, script);
+        let mapped =
+            run(&["map", &map.at("flow.toml"), &map.at(name), "-o", &map.at(output), "--model", &model]);
+        assert_eq!(mapped.code, 64, "{name} to {output}: {}", mapped.stderr);
+        assert!(mapped.stderr.contains("give another name with -o"), "{}", mapped.stderr);
+        assert_eq!(fs::read_to_string(map.at("flow.toml")).unwrap(), FLOW);
+        assert_eq!(fs::read_dir(map.at("texts")).unwrap().count(), 1);
+        if name != "texts" {
+            assert_eq!(fs::read_to_string(map.at(name)).unwrap(), inputs);
+            fs::remove_file(map.at(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn lists_that_other_systems_have_written_are_read() {
+    let map = Map::new();
+    map.put("in.jsonl", "\u{feff}{\"text\": \"one\"}\r\n\r\n\"two\"\r\n\"\"");
+    map.put("in.csv", "\u{feff}text,id\r\none,1\r\n\"two\",2");
+    let script = r#"{"reply": "ok", "repeat": true}"#;
+    let run = map.run("in.jsonl", script, &[]);
+    assert_eq!((run.code, map.lines("out.jsonl").len()), (3, 2), "{}", run.stderr);
+    assert!(run.stderr.contains("input 3: is an empty text"), "{}", run.stderr);
+    let run = map.run("in.csv", script, &[]);
+    assert_eq!((run.code, map.lines("out.jsonl").len()), (0, 2), "{}", run.stderr);
+}
+
+#[test]
+fn a_budget_ends_the_map_also_where_a_pattern_would_end_without_what_is_missing() {
+    let map = Map::new();
+    map.put("in.jsonl", &"\"x\"\n".repeat(9));
+    let votes = "flow = { vote = \"Is it?\", voters = 2, among = [\"yes\", \"no\"] }";
+    let refined = "flow = { refine = \"Write.\", until = \"good\" }";
+    let sides = "flow = { sections = [{ name = \"a\", flow = \"A\" }, { name = \"b\", flow = \"B\" }], policy = { at_least = 1 } }";
+    let reply = r#"{"reply": "<label>yes</label><evaluation>PASS</evaluation>", "repeat": true}"#;
+    for (flow, lines) in [(votes, 2), (refined, 2), (sides, 3)] {
+        map.put("flow.toml", flow);
+        let _ = fs::remove_file(map.at("out.journal.jsonl"));
+        let run = map.run("in.jsonl", reply, &["--max-calls", "5", "--at-once", "1"]);
+        assert_eq!(run.code, 2, "{flow}: {}", run.stderr);
+        assert!(run.stderr.contains("run it again with more to go on"), "{}", run.stderr);
+        // what there is of the last one is kept where it is a text
+        let out = map.lines("out.jsonl");
+        assert_eq!(out.len(), lines, "{flow}: {out:?}");
+        assert!(out.iter().all(|line| line["text"].is_string()), "{flow}: {out:?}");
+    }
+}

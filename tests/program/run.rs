@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// What a run of the program left.
 pub(crate) struct Run {
@@ -48,6 +49,20 @@ pub(crate) fn finish(command: &mut Command) -> Run {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         code: output.status.code().unwrap_or(-1),
     }
+}
+
+/// Waits for something that another process does; how long that takes is no promise.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(300), "it never came: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How many whole lines a file has.
+pub(crate) fn lines(file: &str) -> usize {
+    std::fs::read_to_string(file).map_or(0, |text| text.matches('\n').count())
 }
 
 /// A folder of its own for a test, gone afterwards.

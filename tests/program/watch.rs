@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::run::{folder, patterns, run, script};
+use crate::run::{folder, patterns, run, script, until};
 
 const TWO_SIDES: [&str; 8] = ["section", "--text", "x", "--on", "a=Look.", "--on", "b=Look.", "--model"];
 
@@ -55,11 +54,8 @@ fn a_run_that_was_killed_can_still_be_looked_at() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let started = Instant::now();
-    while !fs::read_to_string(&trace).is_ok_and(|text| text.contains("\"ballot\"")) {
-        assert!(started.elapsed() < Duration::from_secs(20), "the ballot was never written down");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let ballot = || fs::read_to_string(&trace).is_ok_and(|text| text.contains("\"ballot\""));
+    until("the ballot in the trace", ballot);
     child.kill().unwrap(); // SIGKILL: nothing more is written
     child.wait().unwrap();
     let text = run(&["trace", &trace, "--width", "80"]);

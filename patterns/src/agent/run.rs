@@ -56,7 +56,7 @@ impl<'r, 'f> Run<'r, 'f> {
             judged: 0,
             denied: Vec::new(),
             runs: 0,
-            tools_end: agent.tool_time.and_then(|time| Instant::now().checked_add(time)),
+            tools_end: agent.tool_time.map(crate::time::after),
             earlier: HashMap::new(),
         }
     }

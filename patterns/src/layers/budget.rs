@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::llm::{DEFAULT_MAX_TOKENS, Llm, Request};
 use crate::price::{Price, Prices, Terms, Usd};
 use crate::reply::{Reply, Usage};
+use crate::time::after;
 
 /// Bounds what a run may use: money, tokens, calls, time. What does not fit any more fails with
 /// [`OverBudget`](ErrorKind::OverBudget) before it is sent, and the patterns end with what there is.
@@ -257,7 +258,7 @@ impl Budget {
 
     /// When the time is used up; an error if it is.
     fn time_left(&self) -> Result<Option<Instant>> {
-        let ends = self.time.map(|time| *self.state.ends.get_or_init(|| Instant::now() + time));
+        let ends = self.time.map(|time| *self.state.ends.get_or_init(|| after(time)));
         if ends.is_some_and(|ends| Instant::now() >= ends) { Err(self.too_late()) } else { Ok(ends) }
     }
 

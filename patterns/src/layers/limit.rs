@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::llm::{Llm, Request};
 use crate::reply::{Reply, Usage};
+use crate::time::after;
 
 /// The longest pause without a word from the service: half a second, doubled with each rejection in a row up to this.
 const LONGEST_OWN_PAUSE: Duration = Duration::from_secs(8);
@@ -193,7 +194,7 @@ impl State {
     }
 
     fn pause(&self, wait: Duration) {
-        let until = Instant::now() + wait;
+        let until = after(wait);
         let mut pace = self.pace();
         pace.paused_until = Some(pace.paused_until.map_or(until, |before| before.max(until)));
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::future::{BoxFuture, FutureExt};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
 use super::Layer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::llm::{Llm, Request};
 use crate::reply::{Reply, Usage};
+use crate::time::after;
 
 /// Tries a failed call again, if [its error](Error::is_transient) says that this can help.
 ///
@@ -115,7 +116,7 @@ impl Layer for Retry {
                 request.on_text = Some(on_text.after(move |_| shows.store(true, Ordering::Relaxed)));
                 shown
             });
-            let deadline = self.deadline.map(|all| Instant::now() + all);
+            let deadline = self.deadline.map(after);
             let mut waits = None;
             let mut used = Usage::default();
             let mut attempt = 0;
@@ -140,7 +141,7 @@ impl Layer for Retry {
                     && attempt <= self.retries
                     && !shown.as_ref().is_some_and(|shown| shown.load(Ordering::Relaxed));
                 let wait = self.wait(&error, waits.get_or_insert_with(|| self.waits()));
-                if !may_help || deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
+                if !may_help || deadline.is_some_and(|deadline| after(wait) >= deadline) {
                     let error = error.with_attempts(attempt).at(&request.path);
                     return Err(if used == Usage::default() { error } else { error.with_usage(used) });
                 }

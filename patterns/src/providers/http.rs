@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::failure::Failure;
 use super::secret::Secret;
 use crate::error::{Error, ErrorKind, Result};
+use crate::time::after;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -105,9 +106,9 @@ impl Endpoint {
         }
         *request.body_mut() = Some(body.into());
         let total = if streamed { self.timeouts.streamed } else { self.timeouts.total };
-        let end = Instant::now() + total;
+        let end = after(total);
         // a reply that is not streamed comes as a whole, after the silence in which it is written
-        let first = if streamed { end.min(Instant::now() + self.timeouts.idle) } else { end };
+        let first = if streamed { end.min(after(self.timeouts.idle)) } else { end };
         let response = match timeout_at(first, client.execute(request)).await {
             Ok(sent) => sent.map_err(|error| self.broken(error))?,
             Err(_) => return Err(self.too_slow(streamed && first < end)),
@@ -170,7 +171,7 @@ impl Answer<'_> {
 
     /// The next bytes of the body, within the time allowed.
     pub(crate) async fn chunk(&mut self) -> Result<Option<bytes::Bytes>> {
-        let idle = Instant::now() + self.endpoint.timeouts.idle;
+        let idle = after(self.endpoint.timeouts.idle);
         match timeout_at(idle.min(self.end), self.response.chunk()).await {
             Ok(chunk) => chunk.map_err(|error| self.endpoint.broken(error)),
             Err(_) => Err(self.endpoint.too_slow(idle < self.end)),

@@ -268,6 +268,11 @@ fn a_file_that_is_no_journal_is_left_alone() {
         assert!(error.to_string().contains(says), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
     }
+    #[cfg(unix)]
+    for endless in ["/dev/zero", "/dev/null"] {
+        let error = Journal::open(endless).unwrap_err();
+        assert!(error.to_string().contains("no regular file"), "{error}");
+    }
     // a line without an end or one that cannot be read is what a crash leaves behind
     fs::write(&file, &header[..20]).unwrap();
     assert_eq!(Journal::open(&file).unwrap().replies(), 0);

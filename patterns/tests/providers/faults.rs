@@ -2,14 +2,19 @@
 
 use std::time::{Duration, SystemTime};
 
-use patterns::{Error, ErrorKind, Llm, Request};
+use patterns::providers::{Anthropic, Timeouts};
+use patterns::{Error, ErrorKind, Llm, OnText, Request};
 use serde_json::json;
 
 use crate::server::*;
 
 async fn fails(steps: Vec<Step>) -> Error {
+    fails_within(PATIENT, steps).await
+}
+
+async fn fails_within(timeouts: Timeouts, steps: Vec<Step>) -> Error {
     let server = Server::always(steps).await;
-    let error = server.claude().call(Request::new("hello").at("draft")).await.unwrap_err();
+    let error = server.claude_within(timeouts).call(Request::new("hello").at("draft")).await.unwrap_err();
     assert_eq!(server.requests().len(), 1, "a provider tries once");
     assert_eq!(error.path().as_str(), "draft");
     assert_eq!(error.model(), Some("anthropic:claude-opus-5-5"));
@@ -87,9 +92,9 @@ async fn how_long_to_wait_is_read_in_every_spelling() {
     {
         assert_eq!(wait(nothing).await, None, "{nothing}");
     }
-    let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
+    let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3_000));
     let until = wait(&format!("retry-after: {date}\r\n")).await.unwrap();
-    assert!((25..=30).contains(&until.as_secs()), "{until:?}");
+    assert!((2_900..=3_000).contains(&until.as_secs()), "{until:?}");
     let past = httpdate::fmt_http_date(SystemTime::now() - Duration::from_secs(30));
     assert_eq!(wait(&format!("retry-after: {past}\r\n")).await, None);
 }
@@ -166,10 +171,11 @@ async fn a_connection_that_breaks_is_a_connection_that_breaks() {
 
 #[tokio::test]
 async fn nobody_there_says_where_one_looked() {
-    let server = Server::always(vec![]).await;
-    let claude = server.claude();
-    drop(server);
-    tokio::task::yield_now().await;
+    // a port that is taken, so that nobody else gets it, and where nobody listens
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
+    let claude = Anthropic::builder("claude-opus-5-5", KEY).base_url(url).build().unwrap();
     let error = claude.call(Request::new("hello")).await.unwrap_err();
     assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Connection, true));
     assert!(error.message().starts_with("no connection to 127.0.0.1"), "{error}");
@@ -177,32 +183,42 @@ async fn nobody_there_says_where_one_looked() {
 
 #[tokio::test]
 async fn silence_and_dripping_both_have_an_end() {
-    let silent = fails(vec![Step::Wait(Duration::from_secs(5))]).await;
+    let silent = fails_within(Timeouts { total: SHORT, ..PATIENT }, vec![FOR_EVER]).await;
     assert_eq!((silent.kind(), silent.is_transient()), (ErrorKind::TimedOut, true));
 
     // each drip comes in time, and the whole does not
     let mut drip =
         vec![send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n")];
-    for _ in 0..20 {
+    for _ in 0..400 {
         drip.extend([Step::Wait(Duration::from_millis(100)), send(" ")]);
     }
-    let error = fails(drip).await;
+    let error = fails_within(Timeouts { total: SHORT, ..PATIENT }, drip).await;
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(error.message().contains("did not finish"), "{error}");
 
-    let error = fails(vec![
-        send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"),
-        Step::Wait(Duration::from_secs(5)),
-    ])
-    .await;
-    assert!(error.message().contains("was silent for 300ms"), "{error}");
+    let begun = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{";
+    let error = fails_within(Timeouts { idle: SHORT, ..PATIENT }, vec![send(begun), FOR_EVER]).await;
+    assert!(error.message().contains("was silent for 2s"), "{error}");
 }
 
 #[tokio::test]
 async fn a_call_that_is_dropped_hangs_up() {
-    let server = Server::always(vec![Step::Wait(Duration::from_secs(60))]).await;
-    let claude = server.builder().build().unwrap();
-    let call = claude.call(Request::new("hello"));
-    assert!(tokio::time::timeout(Duration::from_millis(200), call).await.is_err());
-    assert_eq!(server.requests().len(), 1);
+    let server = Server::always(vec![Step::Listen]).await;
+    let claude = server.claude();
+    tokio::select! {
+        () = server.asked.notified() => {}
+        end = claude.call(Request::new("hello")) => panic!("{end:?}"),
+    }
+    let left = tokio::time::timeout(PATIENT.idle, server.left.notified()).await;
+    assert!(left.is_ok(), "the server still has a connection that nobody listens to");
+}
+
+#[tokio::test]
+async fn no_timeout_is_too_long_to_be_given() {
+    let for_ever = Timeouts { idle: Duration::MAX, total: Duration::MAX, streamed: Duration::MAX };
+    for on_text in [None, Some(OnText::unseen())] {
+        let server = Server::always(ok(&message("done"))).await;
+        let request = Request { on_text, ..Request::new("hello") };
+        assert_eq!(server.claude_within(for_ever).call(request).await.unwrap().text(), "done");
+    }
 }

@@ -9,6 +9,7 @@ use patterns::providers::{Anthropic, OpenAi, Timeouts};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 pub(crate) const KEY: &str = "sk-ant-test-0123456789abcdef";
 
@@ -17,6 +18,8 @@ pub(crate) const KEY: &str = "sk-ant-test-0123456789abcdef";
 pub(crate) enum Step {
     Send(Vec<u8>),
     Wait(Duration),
+    /// Says nothing until the other side hangs up.
+    Listen,
     Reset,
     /// Waits for the next request; otherwise the connection is closed.
     Keep,
@@ -91,6 +94,10 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     heard: Arc<Mutex<Vec<Heard>>>,
     connections: Arc<Mutex<usize>>,
+    /// Told when a request has been read.
+    pub(crate) asked: Arc<Notify>,
+    /// Told when the other side hangs up on [`Step::Listen`].
+    pub(crate) left: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -113,17 +120,19 @@ impl Server {
         let heard = Arc::<Mutex<Vec<Heard>>>::default();
         let connections = Arc::<Mutex<usize>>::default();
         let (steps, record, count) = (Arc::new(steps), Arc::clone(&heard), Arc::clone(&connections));
+        let (asked, left) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+        let signs = (Arc::clone(&asked), Arc::clone(&left));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 *count.lock().unwrap() += 1;
-                let (steps, record) = (Arc::clone(&steps), Arc::clone(&record));
+                let (steps, record, signs) = (Arc::clone(&steps), Arc::clone(&record), signs.clone());
                 tokio::spawn(async move {
                     // the other side hanging up is part of many tests
-                    let _ = serve(stream, &*steps, &record).await;
+                    let _ = serve(stream, &*steps, &record, &signs).await;
                 });
             }
         });
-        Self { address, heard, connections, task }
+        Self { address, heard, connections, asked, left, task }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -149,29 +158,34 @@ impl Server {
         Anthropic::builder("claude-opus-5-5", KEY).base_url(self.url())
     }
 
-    /// Claude, with short timeouts.
     pub(crate) fn claude(&self) -> Anthropic {
-        self.builder().timeouts(timeouts()).build().unwrap()
+        self.claude_within(PATIENT)
+    }
+
+    pub(crate) fn claude_within(&self, timeouts: Timeouts) -> Anthropic {
+        self.builder().timeouts(timeouts).build().unwrap()
     }
 
     pub(crate) fn gpt(&self) -> OpenAi {
         let url = format!("{}/v1", self.url());
-        OpenAi::builder("gpt-5").key(KEY).base_url(url).timeouts(timeouts()).build().unwrap()
+        OpenAi::builder("gpt-5").key(KEY).base_url(url).timeouts(PATIENT).build().unwrap()
     }
 }
 
-pub(crate) fn timeouts() -> Timeouts {
-    Timeouts {
-        idle: Duration::from_millis(300),
-        total: Duration::from_millis(900),
-        streamed: Duration::from_millis(900),
-    }
-}
+const MINUTE: Duration = Duration::from_secs(60);
+/// Longer than a busy machine takes for anything. A test of a timeout shortens the one that it is about, so that no other
+/// can strike first.
+pub(crate) const PATIENT: Timeouts = Timeouts { idle: MINUTE, total: MINUTE, streamed: MINUTE };
+/// The timeout that a test is about: long enough to be asked within it.
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
+/// A silence that no test sees the end of.
+pub(crate) const FOR_EVER: Step = Step::Wait(Duration::from_secs(1_000_000));
 
 async fn serve(
     mut stream: TcpStream,
     steps: &(dyn Fn(usize) -> Vec<Step> + Send + Sync),
     record: &Mutex<Vec<Heard>>,
+    (asked, left): &(Arc<Notify>, Arc<Notify>),
 ) -> std::io::Result<()> {
     loop {
         let Some(heard) = read_request(&mut stream).await? else { return Ok(()) };
@@ -181,6 +195,7 @@ async fn serve(
             all.push(heard);
             all.len() - 1
         };
+        asked.notify_one();
         let steps = steps(number);
         let keep = matches!(steps.last(), Some(Step::Keep));
         for step in steps {
@@ -190,6 +205,10 @@ async fn serve(
                     stream.flush().await?;
                 }
                 Step::Wait(time) => tokio::time::sleep(time).await,
+                Step::Listen => {
+                    while stream.read(&mut [0; 64]).await? > 0 {}
+                    left.notify_one();
+                }
                 Step::Keep => {}
                 Step::Reset => {
                     // what was sent shall arrive before the reset

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use patterns::providers::Timeouts;
 use patterns::{Error, ErrorKind, Llm, OnText, Reply, Request, Stop};
 
 use crate::server::*;
@@ -70,11 +71,16 @@ fn whole() -> String {
 
 /// The reply, and the pieces that a listener heard.
 async fn call(steps: Vec<Step>) -> (patterns::Result<Reply>, Vec<String>) {
+    call_within(PATIENT, steps).await
+}
+
+async fn call_within(timeouts: Timeouts, steps: Vec<Step>) -> (patterns::Result<Reply>, Vec<String>) {
     let server = Server::always(steps).await;
     let pieces = Arc::<Mutex<Vec<String>>>::default();
     let heard = Arc::clone(&pieces);
     let on_text = OnText::new(move |piece: &str| heard.lock().unwrap().push(piece.to_owned()));
-    let reply = server.claude().call(Request { on_text: Some(on_text), ..Request::new("hello") }).await;
+    let claude = server.claude_within(timeouts);
+    let reply = claude.call(Request { on_text: Some(on_text), ..Request::new("hello") }).await;
     let pieces = pieces.lock().unwrap().clone();
     (reply, pieces)
 }
@@ -84,7 +90,11 @@ async fn reads(events: &str) -> Reply {
 }
 
 async fn fails(steps: Vec<Step>) -> Error {
-    call(steps).await.0.unwrap_err()
+    fails_within(PATIENT, steps).await
+}
+
+async fn fails_within(timeouts: Timeouts, steps: Vec<Step>) -> Error {
+    call_within(timeouts, steps).await.0.unwrap_err()
 }
 
 fn raw(reply: &Reply) -> Vec<&str> {
@@ -309,16 +319,16 @@ async fn a_refusal_in_a_stream_has_its_reason() {
 #[tokio::test]
 async fn a_stream_that_falls_silent_is_given_up() {
     let mut steps = stream(&[START, THOUGHT, TEXT].concat());
-    steps.push(Step::Wait(Duration::from_secs(5)));
-    let error = fails(steps).await;
+    steps.push(FOR_EVER);
+    let error = fails_within(Timeouts { idle: SHORT, ..PATIENT }, steps).await;
     assert_eq!((error.kind(), error.partial()), (ErrorKind::TimedOut, Some("Hola é")));
     assert!(error.message().contains("was silent"), "{error}");
     // pings keep it alive, but not for ever
     let mut steps = stream(START);
-    for _ in 0..20 {
+    for _ in 0..400 {
         steps.extend([Step::Wait(Duration::from_millis(100)), send("data: {\"type\":\"ping\"}\n\n")]);
     }
-    let error = fails(steps).await;
+    let error = fails_within(Timeouts { streamed: SHORT, ..PATIENT }, steps).await;
     assert!(error.message().contains("did not finish"), "{error}");
 }
 

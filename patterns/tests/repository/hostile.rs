@@ -179,7 +179,8 @@ fn nothing_outside_is_read_and_nothing_hangs() {
             );
             assert!(!text.is_empty(), "{path:?} is answered by a message that teaches");
         }
-        assert!(start.elapsed() < Duration::from_secs(1), "{path:?} took {:?}", start.elapsed());
+        // what hangs hangs for ever; a busy machine is only slow
+        assert!(start.elapsed() < Duration::from_secs(60), "{path:?} took {:?}", start.elapsed());
     }
     assert_eq!(read(repository, "src/%2e%2e").unwrap(), "1| a name, not a way up\n", "nothing is decoded");
 }
@@ -217,8 +218,8 @@ fn messages_teach() {
     }
 }
 
-/// Lets `swap` change what stands at a path for as long as `read` reads it.
-fn race(swap: impl Fn() + Sync, read: impl Fn()) {
+/// Lets `swap` change what stands at a path while `read` reads it: for a while, and until `enough` was seen.
+fn race(swap: impl Fn() + Sync, read: impl Fn(), enough: impl Fn() -> bool) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -227,7 +228,8 @@ fn race(swap: impl Fn() + Sync, read: impl Fn()) {
             }
         });
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(1_500) {
+        let lasted = |time| start.elapsed() > Duration::from_millis(time);
+        while !(lasted(300_000) || lasted(1_500) && enough()) {
             read();
         }
         stop.store(true, Ordering::Relaxed);
@@ -274,6 +276,7 @@ fn a_link_swapped_in_during_the_call_is_not_followed() {
                     assert!(!text.contains(SECRET), "{at}: {text}");
                 }
             },
+            || counts.iter().all(|count| count.load(Ordering::Relaxed) > 10),
         );
         let [refused, seen] = counts.map(AtomicUsize::into_inner);
         assert!(
@@ -297,8 +300,9 @@ fn a_pipe_swapped_in_during_the_call_does_not_block() {
             let _ = read(&repository, "x.txt");
             let _ = search(&repository, ".");
         },
+        || true,
     );
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
 }
 
 proptest! {

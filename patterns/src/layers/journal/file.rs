@@ -51,6 +51,10 @@ impl Lines {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(|error| trouble(path, "cannot be opened", error))?;
+        // a device or a pipe may have no end
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Err(trouble(path, "cannot be used", "it is no regular file; use another one"));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
