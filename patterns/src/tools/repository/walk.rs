@@ -24,14 +24,14 @@ pub(super) struct Unseen(usize);
 impl Unseen {
     /// What is said of them, where there are any.
     pub(super) fn note(&self) -> Option<String> {
-        (self.0 > 0).then(|| {
-            let what = if self.0 == 1 { "1 file or folder" } else { "files or folders" };
-            let count = if self.0 == 1 { String::new() } else { format!("{} ", self.0) };
-            format!(
-                "[not looked at: {count}{what} not readable, on another file system, too deep, or with a name that \
-                 cannot be written]"
-            )
-        })
+        let what = match self.0 {
+            0 => return None,
+            1 => "1 file or folder".to_owned(),
+            n => format!("{n} files or folders"),
+        };
+        Some(format!(
+            "[not looked at: {what} not readable, on another file system, too deep, or with a name that cannot be written]"
+        ))
     }
 }
 
