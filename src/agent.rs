@@ -1,16 +1,19 @@
 //! `patterns agent`: a question about a folder, answered by looking into it.
 
+use std::future::ready;
 use std::time::Instant;
 
 use patterns::layers::{Journal, Observe};
 use patterns::trace::told;
 use patterns::{
-    Agent, AgentEnd, Error, ErrorKind, Event, Flow, Llm, Mcp, Path, Repository, Request, Result, agent,
+    Agent, AgentEnd, Decision, Error, ErrorKind, Event, Flow, Llm, Mcp, Path, Repository, Request, Result,
+    ToolCall, agent,
 };
 use serde_json::json;
 
 use crate::args::{self, Show};
 use crate::exit::Exit;
+use crate::keep::Stop;
 use crate::look::picture;
 use crate::model;
 use crate::progress::Progress;
@@ -37,7 +40,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
         Some(file) if !how.dry_run => Some(Journal::open(file)?),
         _ => None,
     };
-    let agent = build(args, journal.as_ref(), &progress).await?;
+    let agent = build(args, journal.as_ref()).await?;
     let shape = agent.shape();
     if how.dry_run {
         picture(&shape)?;
@@ -50,6 +53,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     let observe = Observe::new(listen(progress.clone(), tell));
     let (llm, hand) = how.keep.round(connection, how.at_once, journal, observe)?;
     let llm = watch.round(llm);
+    let agent = in_hand(agent, &hand.stop, &progress);
 
     let started = Instant::now();
     progress.start(shape.calls());
@@ -103,7 +107,7 @@ pub(crate) async fn run(args: &args::Agent) -> Result<Exit> {
     Ok(exit)
 }
 
-async fn build(args: &args::Agent, journal: Option<&Journal>, progress: &Progress) -> Result<Agent<'static>> {
+async fn build(args: &args::Agent, journal: Option<&Journal>) -> Result<Agent<'static>> {
     let repository = Repository::open(&args.root).map_err(|error| {
         Error::new(ErrorKind::Config, format!("{}; name another --root", error.message()))
     })?;
@@ -121,11 +125,10 @@ async fn build(args: &args::Agent, journal: Option<&Journal>, progress: &Progres
         .with_all(tools)
         .allow(&args.allow)
         .turns(args.max_turns as usize)
-        .until(repository.citations_exist())
-        .ask({
-            let progress = progress.clone();
-            move |question| ask(question, progress.clone())
-        });
+        .until(repository.citations_exist());
+    if let Some(time) = args.how.keep.time() {
+        agent = agent.tool_time(time);
+    }
     if let Some(journal) = journal {
         agent = agent.journal(journal);
     }
@@ -133,6 +136,20 @@ async fn build(args: &args::Agent, journal: Option<&Journal>, progress: &Progres
         agent = agent.until(JUDGE).evidence(move |answer| repository.cited_lines(answer));
     }
     Ok(agent)
+}
+
+/// Tools with effects are asked about; once the run is interrupted, nobody is asked and no tool is let through any more.
+fn in_hand(agent: Agent<'static>, stop: &Stop, progress: &Progress) -> Agent<'static> {
+    let (thrown, stop, progress) = (stop.clone(), stop.clone(), progress.clone());
+    agent
+        .before(move |_: &ToolCall| {
+            let interrupted = || Decision::Deny("interrupted".to_owned());
+            ready(if thrown.is_thrown() { interrupted() } else { Decision::Allow })
+        })
+        .ask(move |question| {
+            let (stop, answer) = (stop.clone(), ask(question, progress.clone()));
+            Box::pin(async move { answer.await.filter(|_| !stop.is_thrown()) })
+        })
 }
 
 /// One line a turn, before its tools run.

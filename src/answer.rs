@@ -35,6 +35,9 @@ impl Answer {
     }
 
     fn show(&self, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
         let mut shown = self.shown();
         if shown.is_empty() {
             self.progress.leave(true); // this call is the last one

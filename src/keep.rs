@@ -1,9 +1,10 @@
 //! Keeping a run in hand: budget, journal, limits, rehearsal, and stopping it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
@@ -13,7 +14,8 @@ use patterns::layers::{self, Budget, Chaos, Journal, Layer, Limit, Meter, Observ
 use patterns::price::{Prices, Terms, Usd};
 use patterns::providers::Connection;
 use patterns::{
-    Calls, DEFAULT_MAX_TOKENS, Error, ErrorKind, Llm, Reply, Request, Result, Usage, connect, connect_default,
+    Calls, DEFAULT_MAX_TOKENS, Error, ErrorKind, Event, Llm, Path, Reply, Request, Result, Usage, connect,
+    connect_default,
 };
 
 use crate::terminal::say;
@@ -165,6 +167,11 @@ impl Keep {
         Ok((layers::standard(connection.layer(hand.stop.clone()), options), hand))
     }
 
+    /// The time that a run may take.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        self.max_seconds.map(Duration::from_secs)
+    }
+
     fn budget(&self, prices: &Arc<Prices>) -> Result<Option<Budget>> {
         if self.max_usd.is_none()
             && self.max_tokens.is_none()
@@ -183,14 +190,14 @@ impl Keep {
         if let Some(calls) = self.max_calls {
             budget = budget.calls(calls);
         }
-        if let Some(seconds) = self.max_seconds {
-            budget = budget.time(Duration::from_secs(seconds));
+        if let Some(time) = self.time() {
+            budget = budget.time(time);
         }
         Ok(Some(budget))
     }
 }
 
-/// Lets no further request start once it is thrown; those under way come to their end.
+/// Lets no further request start once it is thrown; those under way come to their end, as do tools.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<Switch>);
 
@@ -198,6 +205,8 @@ pub(crate) struct Stop(Arc<Switch>);
 struct Switch {
     thrown: AtomicBool,
     under_way: AtomicUsize,
+    /// The tools of agents that run now, by the path of their turn and the id of their call.
+    tools: Mutex<HashSet<(String, String)>>,
 }
 
 /// A request under way.
@@ -233,10 +242,15 @@ impl Stop {
             return std::future::pending().await;
         }
         self.0.thrown.store(true, Ordering::Relaxed);
-        let may_end = match self.0.under_way.load(Ordering::Relaxed) {
-            0 => "no call is under way".to_owned(),
-            1 => "the call under way may end".to_owned(),
-            n => format!("the {n} calls under way may end"),
+        let counts = [(self.0.under_way.load(Ordering::Relaxed), "call"), (self.0.tools().len(), "tool")];
+        let under_way: Vec<String> = counts
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| if n == 1 { format!("the {what}") } else { format!("the {n} {what}s") })
+            .collect();
+        let may_end = match under_way.join(" and ") {
+            none if none.is_empty() => "no call is under way".to_owned(),
+            some => format!("{some} under way may end"),
         };
         // listened to before it is offered: what came in between would be lost
         let mut again = pin!(tokio::signal::ctrl_c());
@@ -248,7 +262,22 @@ impl Stop {
     }
 }
 
+impl Switch {
+    fn tools(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Layer for Stop {
+    fn hear(&self, path: &Path, event: &Event) {
+        let key = |id: &String| (path.to_string(), id.clone());
+        match event {
+            Event::ToolCall { id, .. } => _ = self.0.tools().insert(key(id)),
+            Event::ToolResult { id, .. } => _ = self.0.tools().remove(&key(id)),
+            _ => {}
+        }
+    }
+
     fn around<'a>(&'a self, llm: &'a dyn Llm, request: Request) -> BoxFuture<'a, Result<Reply>> {
         if self.is_thrown() {
             let error =

@@ -20,6 +20,9 @@ use patterns::trace::one_line;
 
 /// How often the picture is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
+/// Takes the picture away, from the cursor on. What is erased from the very first cell of the screen, tmux keeps in its
+/// history; so the first column is erased last.
+const WIPE: &str = "\r\x1b[C\x1b[J\r\x1b[K";
 
 /// The picture of a run while it runs, as a layer. Nothing is drawn when standard error is no terminal.
 #[derive(Clone)]
@@ -36,8 +39,8 @@ struct State {
     live: Live,
     started: Instant,
     running: bool,
-    /// Somebody else has the terminal.
-    aside: bool,
+    /// How many others have the terminal: a question is open while Ctrl-C is told.
+    aside: usize,
 }
 
 impl Progress {
@@ -48,7 +51,7 @@ impl Progress {
             Show::Live if !term.is_term() || is_dumb() => Show::None,
             how => how,
         };
-        let state = State { live: Live::default(), started: Instant::now(), running: false, aside: false };
+        let state = State { live: Live::default(), started: Instant::now(), running: false, aside: 0 };
         Self(Arc::new(Inner { how, term, calls: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 
@@ -81,7 +84,7 @@ impl Progress {
     /// Draws the picture as it is now; false when the run is over.
     fn draw(&self) -> bool {
         let state = self.state();
-        if !state.running || state.aside {
+        if !state.running || state.aside > 0 {
             return state.running;
         }
         let (rows, columns) = self.0.term.size();
@@ -146,16 +149,16 @@ impl Progress {
     /// Takes the picture off the terminal, or lets it be drawn again.
     pub(crate) fn leave(&self, away: bool) {
         let mut state = self.state();
-        if away && !state.aside {
+        if away && state.aside == 0 {
             self.wipe(&state);
         }
-        state.aside = away;
+        state.aside = if away { state.aside + 1 } else { state.aside.saturating_sub(1) };
     }
 
     /// Takes everything off the terminal.
     pub(crate) fn end(&self) {
         let mut state = self.state();
-        if !state.aside {
+        if state.aside == 0 {
             self.wipe(&state);
         }
         state.running = false;
@@ -163,7 +166,7 @@ impl Progress {
 
     fn wipe(&self, state: &State) {
         if state.running && self.0.how == Show::Live {
-            self.put("\r\x1b[J");
+            self.put(WIPE);
         }
     }
 }
@@ -195,5 +198,21 @@ impl Layer for Progress {
 
     fn hear(&self, path: &Path, event: &Event) {
         self.hear(None, path, event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_stays_away_until_everybody_has_left_the_terminal() {
+        let progress = Progress::new(false, Show::Live);
+        let is_away = || progress.state().aside > 0;
+        progress.aside(|| {
+            progress.aside(|| assert!(is_away()));
+            assert!(is_away(), "a question is still open");
+        });
+        assert!(!is_away());
     }
 }

@@ -149,34 +149,45 @@ impl Block {
     /// # Errors
     /// When it is no object with a `type` of text, or a text or tool block lacks its fields.
     pub fn from_raw(raw: Box<RawValue>) -> Result<Self, serde_json::Error> {
+        // each kind is read for itself: what stands in the fields of a kind that nobody here knows is its own affair
         #[derive(Deserialize)]
-        struct Wire<'a> {
+        struct Kind<'a> {
             #[serde(borrow)]
             r#type: Cow<'a, str>,
-            text: Option<String>,
-            id: Option<String>,
-            name: Option<String>,
-            tool_use_id: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct TextFields {
+            text: String,
+        }
+        #[derive(Deserialize)]
+        struct UseFields<'a> {
+            id: String,
+            name: String,
             #[serde(borrow)]
-            input: Option<&'a RawValue>,
+            input: &'a RawValue,
+        }
+        #[derive(Deserialize)]
+        struct ResultFields<'a> {
+            tool_use_id: String,
             #[serde(borrow)]
             content: Option<&'a RawValue>,
             is_error: Option<bool>,
         }
-        let missing = |field| <serde_json::Error as serde::de::Error>::missing_field(field);
-        let wire: Wire<'_> = serde_json::from_str(raw.get())?;
-        let view = match &*wire.r#type {
-            "text" => View::Text(wire.text.ok_or_else(|| missing("text"))?),
-            "tool_use" => View::ToolUse {
-                id: wire.id.ok_or_else(|| missing("id"))?,
-                name: wire.name.ok_or_else(|| missing("name"))?,
-                input: wire.input.ok_or_else(|| missing("input"))?.to_owned(),
-            },
-            "tool_result" => View::ToolResult {
-                id: wire.tool_use_id.ok_or_else(|| missing("tool_use_id"))?,
-                text: wire.content.map(result_text).unwrap_or_default(),
-                is_error: wire.is_error.unwrap_or(false),
-            },
+        let Kind { r#type } = serde_json::from_str(raw.get())?;
+        let view = match &*r#type {
+            "text" => View::Text(serde_json::from_str::<TextFields>(raw.get())?.text),
+            "tool_use" => {
+                let UseFields { id, name, input } = serde_json::from_str(raw.get())?;
+                View::ToolUse { id, name, input: input.to_owned() }
+            }
+            "tool_result" => {
+                let result: ResultFields<'_> = serde_json::from_str(raw.get())?;
+                View::ToolResult {
+                    id: result.tool_use_id,
+                    text: result.content.map(result_text).unwrap_or_default(),
+                    is_error: result.is_error.unwrap_or(false),
+                }
+            }
             other => View::Other(other.to_owned()),
         };
         Ok(Self::new(raw, view))
@@ -271,6 +282,9 @@ mod tests {
             r#"{"type":"thinking","thinking":"","signature":"Eq=="}"#,
             r#"{"type":"tool_use","id":"toolu_1","name":"search","input":{"z": 1, "a": 1e2}}"#,
             r#"{"type":"from_the_future","x":{"y":[null]}}"#,
+            // the names of our fields mean something else in a kind that is not known
+            r#"{"type":"from_the_future","text":{"a":1},"id":7,"name":[],"tool_use_id":0,"input":null,"is_error":"no"}"#,
+            r#"{"type":"tool_use","id":"toolu_1","name":"search","input":null,"text":{}}"#,
         ] {
             let block: Block = serde_json::from_str(json).unwrap();
             assert_eq!(serde_json::to_string(&block).unwrap(), json);

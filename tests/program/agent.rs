@@ -139,6 +139,80 @@ fn a_run_that_was_killed_goes_on_with_the_missing_calls_alone() {
     assert!(stderr.contains("3 calls (2 from the journal)"), "{stderr}");
 }
 
+/// An MCP server of one tool that works for so many seconds.
+#[cfg(unix)]
+fn slow_server(folder: &Path, seconds: &str) -> String {
+    let file = folder.join("server.sh");
+    let script = r#"
+while read -r line; do
+  case "$line" in
+    *'"initialize"'*) echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}' ;;
+    *'"tools/list"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}}' ;;
+    *'"tools/call"'*) sleep SECONDS; echo '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"worked"}]}}' ;;
+  esac
+done"#;
+    fs::write(&file, script.replace("SECONDS", seconds)).unwrap();
+    format!("sh {}", file.display())
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_lets_the_tool_under_way_end_says_so_and_starts_no_other() {
+    let call = |turn: u8| {
+        format!(
+            r#"{{"path": "turn {turn}", "content": [{{"type": "text", "text": "I begin."}}, {{"type": "tool_use", "id": "toolu_{turn}", "name": "work", "input": {{}}}}]}}"#
+        )
+    };
+    let (first, second) = (call(1), call(2));
+    let (folder, model) = planted(&[&first, &second, ANSWER]);
+    let server = slow_server(folder.path(), "2");
+    let root = folder.path().display().to_string();
+    let mut child =
+        patterns(&["agent", "Go.", "--root", &root, "--model", &model, "--mcp", &server, "--allow", "work"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("turn 1 |")), "the first turn is told");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{rest:#?}");
+    assert_eq!(rest[0], "interrupted: the tool under way may end, no other starts; once more ends at once");
+    assert!(rest.iter().all(|line| !line.starts_with("turn 2")), "{rest:#?}");
+    assert!(rest.contains(&"I begin.".to_owned()), "what was done is kept: {rest:#?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_yes_after_ctrl_c_is_no_yes() {
+    use std::io::Write as _;
+
+    let call =
+        r#"{"path": "turn 1", "content": [{"type": "tool_use", "id": "a", "name": "work", "input": {}}]}"#;
+    let (folder, model) = planted(&[call, ANSWER]);
+    let server = slow_server(folder.path(), "0");
+    let root = folder.path().display().to_string();
+    let mut child = patterns(&["agent", "Go.", "--root", &root, "--model", &model, "--mcp", &server])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "work({})"), "the person is asked");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.unwrap().success());
+    assert!(lines.any(|line| line.contains("interrupted: ")));
+    child.stdin.take().unwrap().write_all(b"yes\n").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:#?}");
+    assert!(rest.contains(&"not run: work({}): nobody answered".to_owned()), "{rest:#?}");
+}
+
 #[test]
 fn the_self_test_needs_no_key_and_holds() {
     let Run { stdout, stderr, code } = run(&["agent", "--selftest"]);

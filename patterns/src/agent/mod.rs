@@ -6,6 +6,7 @@ mod run;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde::Serialize;
@@ -72,6 +73,7 @@ pub fn agent<'f>(system: impl Into<String>) -> Agent<'f> {
         turns: 12,
         tool_calls: None,
         at_once: 8,
+        tool_time: None,
         allowed: Vec::new(),
         disallowed: Vec::new(),
         before: Vec::new(),
@@ -98,6 +100,7 @@ pub struct Agent<'f> {
     turns: usize,
     tool_calls: Option<usize>,
     at_once: usize,
+    tool_time: Option<Duration>,
     allowed: Vec<String>,
     disallowed: Vec<String>,
     before: Vec<Box<dyn Before + 'f>>,
@@ -222,6 +225,14 @@ impl<'f> Agent<'f> {
     /// Sets how many tools of one turn run at the same time; 0 for all. Default: 8. Tools with effects run one by one.
     pub fn at_once(mut self, tools: usize) -> Self {
         self.at_once = tools;
+        self
+    }
+
+    /// Sets when the tools of a run have to be done, counted from its start: those that run then are stopped, none starts
+    /// any more, and the model is told. For a run with a budget of [time](crate::layers::Budget::time), which ends calls to
+    /// models alone. Default: as long as they take.
+    pub fn tool_time(mut self, time: Duration) -> Self {
+        self.tool_time = Some(time);
         self
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::context::clear_results;
 use super::guard::{Denied, Stopped, ToolCall, outcome_of, written};
@@ -36,6 +37,8 @@ pub(super) struct Run<'r, 'f> {
     judged: usize,
     denied: Vec<Denied>,
     runs: usize,
+    /// When the tools have to be done.
+    tools_end: Option<Instant>,
     earlier: HashMap<(String, String), (usize, u64)>,
 }
 
@@ -53,6 +56,7 @@ impl<'r, 'f> Run<'r, 'f> {
             judged: 0,
             denied: Vec::new(),
             runs: 0,
+            tools_end: agent.tool_time.map(crate::time::after),
             earlier: HashMap::new(),
         }
     }
@@ -175,15 +179,15 @@ impl<'r, 'f> Run<'r, 'f> {
                     admitted.push((n, tool, call));
                     None
                 }
-                Err(Stopped::Wrong(message)) => Some(Err(message)),
+                Err(Stopped::Wrong(message)) => Some(self.told(turn, *call, Err(message))),
                 Err(Stopped::Denied(denied)) => {
-                    let told = format!("this call was not run: {}", denied.reason);
+                    let told = format!("{NOT_RUN}: {}", denied.reason);
                     self.denied.push(denied);
-                    Some(Err(told))
+                    Some(self.told(turn, *call, Err(told)))
                 }
                 Err(Stopped::Done(result)) => {
                     self.runs += 1;
-                    Some(result)
+                    Some(self.told(turn, *call, result))
                 }
             });
         }
@@ -191,40 +195,47 @@ impl<'r, 'f> Run<'r, 'f> {
         let effects = tokio::sync::Mutex::new(());
         let jobs: Vec<BoxFuture<'_, Result<String, String>>> = admitted
             .iter()
-            .map(|(n, tool, call)| run_one(agent, &self.llm, tool, call, *n, &effects).boxed())
+            .map(|(n, tool, call)| {
+                run_one(agent, &self.llm, tool, call, *n, &effects, self.tools_end).boxed()
+            })
             .collect();
         fan_out(jobs, agent.at_once, |job, result| {
-            results[admitted[job].0] = Some(result);
+            let n = admitted[job].0;
+            results[n] = Some(self.told(turn, uses[n], result));
             ControlFlow::Continue(())
         })
         .await;
-        for (result, call) in results.iter_mut().zip(uses) {
-            let Some(Ok(text) | Err(text)) = result else { continue };
-            if let Some(tool) = agent.offered().find(|tool| tool.name() == call.name) {
-                *text = tool.capped(std::mem::take(text), agent.output_cap);
-            }
-            let note = self.repeated(turn, *call, text);
-            text.push_str(&note);
-        }
-        let place = Path::from(&*format!("turn {turn}"));
         let blocks = uses.iter().zip(results).map(|(call, result)| {
             let result = result.unwrap_or_else(|| Err(NOT_RUN.to_owned()));
-            let (text, is_error) = match &result {
-                Ok(text) => (text, false),
-                Err(text) => (text, true),
-            };
-            self.llm.note(
-                place.clone(),
-                Event::ToolResult {
-                    id: call.id.to_owned(),
-                    name: call.name.to_owned(),
-                    characters: text.chars().count(),
-                    error: is_error.then(|| text.clone()),
-                },
-            );
-            Block::tool_result(call.id, text, is_error)
+            let is_error = result.is_err();
+            let (Ok(mut text) | Err(mut text)) = result;
+            let note = self.repeated(turn, *call, &text);
+            text.push_str(&note);
+            Block::tool_result(call.id, &text, is_error)
         });
         blocks.collect()
+    }
+
+    /// Cuts a result to the length that the model is given, and tells of it.
+    fn told(
+        &self,
+        turn: usize,
+        call: ToolUse<'_>,
+        mut result: Result<String, String>,
+    ) -> Result<String, String> {
+        let (Ok(text) | Err(text)) = &mut result;
+        if let Some(tool) = self.agent.offered().find(|tool| tool.name() == call.name) {
+            *text = tool.capped(std::mem::take(text), self.agent.output_cap);
+        }
+        let characters = text.chars().count();
+        let event = Event::ToolResult {
+            id: call.id.to_owned(),
+            name: call.name.to_owned(),
+            characters,
+            error: result.as_ref().err().cloned(),
+        };
+        self.llm.note(Path::from(&*format!("turn {turn}")), event);
+        result
     }
 
     /// What is said when a call and its result are the same as before. The same call with another result (a job that is
@@ -311,6 +322,8 @@ fn place_of(n: usize, name: &str) -> String {
     format!("call {} {name}", n + 1)
 }
 
+const TIME_OVER: &str = "the time for tools is over";
+
 /// Runs one call, told before it starts.
 async fn run_one(
     agent: &Agent<'_>,
@@ -319,18 +332,29 @@ async fn run_one(
     call: &ToolCall,
     n: usize,
     effects: &tokio::sync::Mutex<()>,
+    end: Option<Instant>,
 ) -> Result<String, String> {
     let _in_turn = if tool.has_effects() { Some(effects.lock().await) } else { None };
+    if end.is_some_and(|end| Instant::now() >= end) {
+        return Err(format!("{NOT_RUN}: {TIME_OVER}"));
+    }
     let turn = Under::new(llm, format!("turn {}", call.turn));
     turn.note(
         Path::root(),
         Event::ToolCall { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() },
     );
     let place = Under::new(&turn, place_of(n, &call.name));
+    let run = async {
+        let run = tool.start(&place, call.input.clone());
+        match end {
+            None => run.await,
+            Some(end) => timeout_at(end, run).await.unwrap_or_else(|_| Err(tool.stopped(TIME_OVER))),
+        }
+    };
     let mut result = match &agent.journal {
         Some(journal) if tool.has_effects() => match journal.effect(&place.place(), &call.to_string()) {
             Ok(Effect::New(pending) | Effect::Unsure(pending)) => {
-                let result = tool.start(&place, call.input.clone()).await;
+                let result = run.await;
                 match pending.done(&written(&result)) {
                     Ok(()) => result,
                     Err(error) => {
@@ -341,7 +365,7 @@ async fn run_one(
             Ok(Effect::Done(result)) => outcome_of(result),
             Err(error) => Err(format!("{NOT_RUN}: {}", error.message())),
         },
-        _ => tool.start(&place, call.input.clone()).await,
+        _ => run.await,
     };
     for hook in &agent.after {
         result = hook.look(call, result).await;

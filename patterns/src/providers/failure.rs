@@ -47,10 +47,13 @@ impl Failure {
         let Ok(wire) = serde_json::from_slice::<Wire>(body) else { return Self::default() };
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let error = wire.error.unwrap_or(Value::Null);
+        // a number is the status and no name, also where a gateway writes it as a text
+        let code = text(&error["code"]);
+        let number = code.as_deref().and_then(|code| code.parse().ok()).or_else(|| error["code"].as_u64());
         Self {
             kind: text(&error["type"]),
-            code: text(&error["details"]["error_code"]).or_else(|| text(&error["code"])),
-            status: error["code"].as_u64().and_then(|code| u16::try_from(code).ok()),
+            code: text(&error["details"]["error_code"]).or(code.filter(|_| number.is_none())),
+            status: number.and_then(|code| u16::try_from(code).ok()),
             message: text(&error["message"])
                 .or_else(|| text(&error))
                 .or_else(|| wire.message.as_ref().and_then(text))
@@ -97,6 +100,7 @@ impl Failure {
         let code = self.code.as_deref().unwrap_or_default();
         if matches!(status, None | Some(400 | 413))
             && (message.starts_with("prompt is too long")
+                || message.starts_with("litellm.ContextWindowExceededError")
                 || code == "context_length_exceeded"
                 || self.kind.as_deref() == Some("exceed_context_size_error"))
         {

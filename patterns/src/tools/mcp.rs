@@ -1,5 +1,6 @@
 //! The tools of an MCP server.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use rmcp::model::{
     ResourceContents,
 };
 use rmcp::service::{ClientInitializeError, RunningService, ServiceExt};
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
@@ -91,14 +92,13 @@ impl Mcp {
         client.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         client.client_info = Implementation::new("patterns", env!("CARGO_PKG_VERSION"));
         let failed = |error: ClientInitializeError| {
-            let kind = match &error {
-                ClientInitializeError::TransportError { .. } | ClientInitializeError::ConnectionClosed(_) => {
-                    ErrorKind::Connection
-                }
-                _ => ErrorKind::Protocol,
+            let (kind, reason) = match &error {
+                ClientInitializeError::TransportError { error, .. } => (ErrorKind::Connection, reason(error)),
+                ClientInitializeError::ConnectionClosed(_) => (ErrorKind::Connection, reason(&error)),
+                _ => (ErrorKind::Protocol, reason(&error)),
             };
-            let message = format!("the MCP server `{name}` cannot be used: {error}");
-            Error::new(kind, with_stderr(message, said)).with_source(error)
+            let message = format!("the MCP server `{name}` cannot be used: {reason}");
+            Error::new(kind, with_stderr(message, said))
         };
         let service = if is_address(server) {
             let config = StreamableHttpClientTransportConfig::with_uri(server);
@@ -113,8 +113,8 @@ impl Mcp {
             client.serve(process).await.map_err(failed)?
         };
         let tools = service.list_all_tools().await.map_err(|error| {
-            let message = format!("the MCP server `{name}` does not list its tools: {error}");
-            Error::new(ErrorKind::Protocol, with_stderr(message, said)).with_source(error)
+            let message = format!("the MCP server `{name}` does not list its tools: {}", reason(&error));
+            Error::new(ErrorKind::Protocol, with_stderr(message, said))
         })?;
         Ok(Self { name: name.into(), service: Arc::new(service), tools: tools.into() })
     }
@@ -161,7 +161,10 @@ async fn call(
     if let Value::Object(args) = args {
         params = params.with_arguments(args);
     }
-    let result = server.call_tool(params).await.map_err(|error| format!("the MCP server failed: {error}"))?;
+    let result = server
+        .call_tool(params)
+        .await
+        .map_err(|error| format!("the MCP server failed: {}", reason(&error)))?;
     let text = text_of(&result);
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
 }
@@ -204,6 +207,24 @@ fn name_of(server: &str) -> String {
     name.unwrap_or("?").to_owned()
 }
 
+/// What went wrong, without the names of our transport, and without the address: it may hold a token.
+fn reason(error: &(dyn StdError + 'static)) -> String {
+    let mut last = error;
+    while let Some(inner) = match last.downcast_ref() {
+        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => {
+            Some(error as &(dyn StdError + 'static))
+        }
+        _ => last.source(),
+    } {
+        last = inner;
+    }
+    let text = last.to_string();
+    match text.split_once(" for url (") {
+        Some((before, after)) => format!("{before}{}", after.split_once(')').map_or("", |(_, rest)| rest)),
+        None => text,
+    }
+}
+
 fn spawn(command_line: &str) -> Result<(TokioChildProcess, Option<ChildStderr>)> {
     let words = shlex::split(command_line).unwrap_or_default();
     let Some((program, args)) = words.split_first() else {
@@ -242,6 +263,9 @@ fn excerpt_of(description: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -254,6 +278,55 @@ mod tests {
         ] {
             assert_eq!(name_of(server), name);
         }
+    }
+
+    /// A server of one tool that answers `first` requests and then hangs up.
+    async fn server(first: usize) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = [
+            r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}"#,
+            "",
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}"#,
+        ];
+        tokio::spawn(async move {
+            let mut answers = answers.into_iter().take(first);
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut heard = [0; 8_192];
+                if !stream.read(&mut heard).await.is_ok_and(|n| heard[..n].starts_with(b"POST")) {
+                    continue;
+                }
+                let Some(answer) = answers.next() else { continue };
+                let status = if answer.is_empty() { "202 Accepted" } else { "200 OK" };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    answer.len()
+                );
+                stream.write_all(format!("{head}{answer}").as_bytes()).await.unwrap();
+            }
+        });
+        format!("http://{address}/mcp?token=open-sesame")
+    }
+
+    #[tokio::test]
+    async fn whatever_fails_says_why_and_shows_no_address_with_its_token() {
+        let nobody = "http://127.0.0.1:1/mcp?token=open-sesame".to_owned();
+        for server in [nobody, server(0).await, server(2).await] {
+            let error = Mcp::connect(&server).await.unwrap_err();
+            let mut shown = format!("{error} {error:?} {error:#?}");
+            let mut source = StdError::source(&error);
+            while let Some(cause) = source {
+                shown += &format!("{cause} {cause:?}");
+                source = cause.source();
+            }
+            assert!(!shown.contains("sesame") && !shown.contains("rmcp::"), "{shown}");
+            assert!(error.message().starts_with("the MCP server `127.0.0.1:"), "{error}");
+        }
+        let files = Mcp::connect(&server(3).await).await.unwrap();
+        let llm = async |_: crate::Request| Ok(crate::Reply::default());
+        let failed = files.tools()[0].call(&llm, serde_json::json!({})).await.unwrap_err();
+        assert!(failed.starts_with("the MCP server failed: "), "{failed}");
+        assert!(!failed.contains("sesame") && !failed.contains("rmcp::"), "{failed}");
     }
 
     #[tokio::test]

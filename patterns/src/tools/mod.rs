@@ -259,13 +259,19 @@ impl<'f> Tool<'f> {
         match self.timeout {
             None => run.await,
             Some(limit) => tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
-                Err(format!(
-                    "`{}` gave no result within {} s and was stopped",
-                    self.name,
-                    limit.as_secs_f64()
-                ))
+                Err(self.stopped(&format!("it gave no result within {} s", limit.as_secs_f64())))
             }),
         }
+    }
+
+    /// What the model is told of a run that was stopped in the middle.
+    pub(crate) fn stopped(&self, why: &str) -> String {
+        let unsure = if self.effects {
+            "; it may have been done all the same, so do not just call it again"
+        } else {
+            ""
+        };
+        format!("`{}` was stopped, {why}{unsure}", self.name)
     }
 
     /// The result as the model is given it: at most the tool's cap, or `cap` characters.

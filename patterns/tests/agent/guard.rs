@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::FutureExt;
-use patterns::{Agent, Agented, Decision, Flow, Question, Reply, Tool, ToolCall, agent, tool};
+use patterns::layers::Budget;
+use patterns::{
+    Agent, AgentEnd, Agented, Decision, ErrorKind, Flow, Llm, Question, Reply, Tool, ToolCall, agent, tool,
+};
 use serde_json::json;
 
 use super::common::Model;
@@ -229,12 +232,70 @@ async fn the_limit_of_tool_calls_is_told_and_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_takes_too_long_is_stopped_and_told() {
-    let slow = tool("refund", "Slow.", async |_: N| {
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        Ok(String::new())
+    let slow = || {
+        tool("refund", "Slow.", async |_: N| {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok(String::new())
+        })
+        .timeout(Duration::from_millis(1_500))
+    };
+    let done = one_call(agent("Desk.").with(slow()), r#"{"n":1}"#).await;
+    assert_eq!(told(&done), ("`refund` was stopped, it gave no result within 1.5 s", true));
+    // what a tool with effects had done by then nobody knows
+    let desk = agent("Desk.").with(slow().with_effects()).allow(["refund"]);
+    let done = one_call(desk, r#"{"n":1}"#).await;
+    let text = "`refund` was stopped, it gave no result within 1.5 s; it may have been done all the same, so do not just \
+                call it again";
+    assert_eq!(told(&done), (text, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_that_never_return_end_with_the_time_of_the_run_and_what_was_done_is_kept() {
+    let started = Mutex::new(Vec::new());
+    let hang = || {
+        tool("hang", "Hangs.", async |N { n }: N| {
+            started.lock().unwrap().push(n);
+            std::future::pending().await
+        })
+    };
+    let turn = [("a", "hang", r#"{"n":1}"#), ("b", "write", r#"{"n":2}"#), ("c", "write", r#"{"n":3}"#)];
+    let mut first = calls(&turn);
+    first.content.insert(0, patterns::Block::text("So far."));
+    let time = Duration::from_secs(2);
+    let model = Model::replies([first]).layer(Budget::default().time(time));
+    let desk = agent("Wait.")
+        .with(hang())
+        .with(hang().named("write").with_effects())
+        .allow(["write"])
+        .tool_time(time);
+    let start = tokio::time::Instant::now();
+    let done = desk.run(&model, "Go.").await.unwrap();
+    assert_eq!(start.elapsed(), time);
+    assert!(matches!(done.why, AgentEnd::Failed { kind: ErrorKind::OverBudget, .. }), "{:?}", done.why);
+    assert_eq!(
+        (done.text.as_str(), &*started.lock().unwrap()),
+        ("So far.", &vec![1, 2]),
+        "3 waits for its turn"
+    );
+    let texts: Vec<_> = done.messages[2].content.iter().map(|b| b.as_tool_result().unwrap().text).collect();
+    assert_eq!(texts[0], "`hang` was stopped, the time for tools is over");
+    assert!(texts[1].contains("it may have been done all the same"), "{texts:?}");
+    assert_eq!(texts[2], "this call was not run: the time for tools is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_tool_starts_when_the_time_for_tools_is_over() {
+    let ran = Mutex::default();
+    let desk = agent("Desk.").with(refund(&ran)).tool_time(Duration::from_secs(2)).ask(|_| {
+        async {
+            tokio::time::sleep(Duration::from_secs(3)).await; // the person thinks
+            Some("yes".to_owned())
+        }
+        .boxed()
     });
-    let done = one_call(agent("Desk.").with(slow.timeout(Duration::from_millis(1_500))), r#"{"n":1}"#).await;
-    assert_eq!(told(&done), ("`refund` gave no result within 1.5 s and was stopped", true));
+    let done = one_call(desk, r#"{"n":7}"#).await;
+    assert!(ran.lock().unwrap().is_empty());
+    assert_eq!(told(&done), ("this call was not run: the time for tools is over", true));
 }
 
 #[tokio::test]

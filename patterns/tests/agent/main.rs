@@ -8,6 +8,7 @@ mod arguments;
 mod context;
 mod ends;
 mod guard;
+mod nasty;
 mod nesting;
 mod resume;
 mod turns;

@@ -173,6 +173,43 @@ async fn a_turn_is_told_before_its_tools_run() {
     );
 }
 
+/// A model that notes when a tool is told to start and to end, in milliseconds.
+struct Watched(Model, Instant, std::sync::Mutex<Vec<(String, char, u128)>>);
+
+impl Llm for Watched {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        self.0.call(request)
+    }
+    fn note(&self, _: patterns::Path, event: Event) {
+        let (id, what) = match event {
+            Event::ToolCall { id, .. } => (id, '>'),
+            Event::ToolResult { id, .. } => (id, '<'),
+            _ => return,
+        };
+        self.2.lock().unwrap().push((id, what, self.1.elapsed().as_millis()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_told_when_it_is_there() {
+    let turn = [
+        ("a", "slow", r#"{"n":900}"#),
+        ("b", "slow", r#"{"n":100}"#),
+        ("c", "nope", "{}"),
+        ("d", "slow", r#"{"n":500}"#),
+    ];
+    let model = Model::replies([calls(&turn), Reply::text_of("done")]);
+    let watched = Watched(model, Instant::now(), std::sync::Mutex::default());
+    let slow = tool("slow", "Slow.", async |N { n }: N| {
+        tokio::time::sleep(Duration::from_millis(n)).await;
+        Ok(n.to_string())
+    });
+    agent("Wait.").with(slow).at_once(2).run(&watched, "Go.").await.unwrap();
+    let told: Vec<String> =
+        watched.2.lock().unwrap().iter().map(|(id, what, at)| format!("{id}{what}{at}")).collect();
+    assert_eq!(told, ["c<0", "a>0", "b>0", "b<100", "d>100", "d<600", "a<900"]);
+}
+
 /// A model that answers after a while.
 struct Slow(Model);
 

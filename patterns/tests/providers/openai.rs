@@ -274,6 +274,22 @@ async fn a_tool_call_that_is_cut_off_is_never_handed_on() {
     assert_eq!((reply.stop, reply.content.len()), (Stop::MaxTokens, 1));
 }
 
+/// Each result must name its call, also where the server names none.
+#[tokio::test]
+async fn calls_without_id_or_arguments_are_calls() {
+    let function = json!({"name": "list", "arguments": null});
+    let without = [
+        json!({"function": function}),
+        json!({"id": null, "function": function}),
+        json!({"id": "", "function": {"name": "list"}}),
+    ];
+    let message = json!({"content": null, "tool_calls": without});
+    let reply = call(ok(&completion(&message, "tool_calls"))).await.unwrap();
+    let calls: Vec<_> =
+        reply.content.iter().filter_map(Block::as_tool_use).map(|call| (call.id, call.input.get())).collect();
+    assert_eq!(calls, [("call_0", "{}"), ("call_1", "{}"), ("call_2", "{}")]);
+}
+
 #[tokio::test]
 async fn errors_have_their_kind() {
     let fails = async |status, body: Value| -> Error {
@@ -288,6 +304,7 @@ async fn errors_have_their_kind() {
     for long in [
         json!({"error": {"message": "maximum context length", "code": "context_length_exceeded"}}),
         json!({"error": {"message": "exceeds the available context size", "type": "exceed_context_size_error", "code": 400}}),
+        json!({"error": {"message": "litellm.ContextWindowExceededError: litellm.BadRequestError: …", "code": "400"}}),
     ] {
         let error = fails(400, long).await;
         assert_eq!(error.kind(), ErrorKind::ContextWindow);
@@ -296,6 +313,17 @@ async fn errors_have_their_kind() {
     }
     let in_200 = json!({"error": {"message": "no such model", "code": 404}});
     assert_eq!(fails(200, in_200).await.kind(), ErrorKind::NotFound);
+    // a gateway writes the number as a text
+    for (status, code, kind) in [
+        (200, "429", ErrorKind::RateLimited),
+        (429, "429", ErrorKind::RateLimited),
+        (200, "401", ErrorKind::Authentication),
+    ] {
+        let body =
+            json!({"error": {"message": "no", "type": "throttling_error", "param": null, "code": code}});
+        let error = fails(status, body).await;
+        assert_eq!((error.kind(), error.code()), (kind, Some("throttling_error")));
+    }
     for (body, says) in [("<html>", "HTML"), ("", "empty"), ("{}", "no finished choice")] {
         let error = call(response(200, "", body)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Protocol);

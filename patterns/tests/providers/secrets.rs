@@ -56,6 +56,18 @@ async fn nothing_that_can_be_shown_holds_a_key() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_no_secret_leaves_what_a_service_says_readable() {
+    let says = "request exceeds the available context size (4096 tokens), none is left";
+    let body = json!({"error": {"message": says}}).to_string();
+    let server = Server::always(response(400, "", &body)).await;
+    for word in ["x", "none", "4096", "context"] {
+        let claude = Anthropic::builder("m", word).base_url(server.url()).header("x-version", word);
+        let error = claude.build().unwrap().call(Request::new("hello")).await.unwrap_err();
+        assert_eq!((error.message(), error.body()), (says, Some(&*body)));
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed_and_no_other_host_hears_the_key() {
     let other = Server::always(ok(&message("stolen"))).await;
     for status in [301, 302, 303, 307, 308] {

@@ -97,7 +97,7 @@ fn a_search_gives_places_and_zero_is_not_a_failure() {
     assert_eq!(repository.search(&inside).unwrap(), "src/main.rs:1: fn main() { config::load_config(); }");
     let by_glob = Search { pattern: "load_config".into(), path: None, glob: Some("main.*".into()) };
     assert_eq!(repository.search(&by_glob).unwrap().lines().count(), 1);
-    assert_eq!(search(&repository, "wasps").unwrap(), "no line of 5 files matches `wasps`");
+    assert_eq!(search(&repository, "wasps").unwrap(), "no line of 4 files matches `wasps`");
     let found = search(&repository, "needle").unwrap();
     assert_eq!(found.lines().count(), 101);
     assert!(found.ends_with("[the first 100 lines; use a narrower pattern, or `path` or `glob`]"), "{found}");
@@ -179,6 +179,23 @@ fn read_and_search_agree_on_the_lines_of_any_text() {
     assert_eq!(read(&repository, "utf16.txt").unwrap(), "1| one\n2| needle é\n");
     assert_eq!(read(&repository, "latin1.txt").unwrap(), "1| caf\u{fffd}\n2| needle \u{fffd}\u{fffd}\n");
     assert_eq!(read(&repository, "cr.txt").unwrap().lines().count(), 2);
+    // whether a file is text is no matter of where in its first block a zero byte stands, nor of who asks
+    for (at, is_text) in [(0, false), (1, false), (4, false), (100, false), (7_999, false), (8_000, true)] {
+        let mut bytes = "x\n".repeat(10_000).into_bytes();
+        bytes.extend(b"late needle\n");
+        bytes[at] = 0;
+        std::fs::write(dir.path().join("zero"), bytes).unwrap();
+        assert_eq!(read(&repository, "zero").is_ok(), is_text, "{at}");
+        let late = Search { pattern: "late".into(), path: Some("zero".into()), glob: None };
+        let found = repository.search(&late);
+        let expected = if is_text {
+            Ok("zero:10001: late needle".to_owned())
+        } else {
+            Err("`zero` is no text file".to_owned())
+        };
+        assert_eq!(found, expected, "{at}");
+    }
+    std::fs::remove_file(dir.path().join("zero")).unwrap();
     let found = search(&repository, "needle").unwrap();
     let places: Vec<_> = found.lines().map(|line| line.rsplit_once(": ").unwrap().0).collect();
     assert_eq!(places, ["bom.txt:1", "cr.txt:1", "cr.txt:2", "latin1.txt:2", "utf16.txt:2"]);
@@ -197,6 +214,10 @@ fn a_file_that_is_too_long_is_not_said_to_end() {
     assert!(
         page.ends_with(" [line cut]\n[lines 3 to 3 of more than 64; go on with first_line 4]\n"),
         "{page}"
+    );
+    assert_eq!(
+        search(&repository, "wasps").unwrap(),
+        "no line of 1 files matches `wasps`\n[1 files could not be read to their end]"
     );
     let beyond = ReadFile { path: "long.txt".into(), first_line: Some(66), lines: None };
     assert_eq!(
@@ -248,6 +269,45 @@ fn a_look_whose_time_is_over_says_so_and_not_that_there_is_nothing() {
         "[stopped after 0 s, there may be more; ask for a subfolder with `path`]"
     );
     assert!(read(&repository, "a.txt").unwrap().contains("needle"));
+}
+
+/// What cannot be looked at is told, so that nobody takes it for looked at and empty.
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_looked_at_is_told() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+
+    let (dir, repository) = tree(&[("a.txt", "needle"), (".env", "needle"), ("new\nline.txt", "needle")]);
+    let at = |name: &[u8]| dir.path().join(OsStr::from_bytes(name));
+    symlink("a.txt", at(b"link")).unwrap();
+    let note = "[not looked at: 1 file or folder not readable, on another file system, too deep, or with a name that \
+                cannot be written]";
+    assert_eq!(list(&repository, "").unwrap(), format!("a.txt\n{note}"));
+    if std::fs::write(at(b"latin\xe9"), "needle").is_err() {
+        return; // a file system that has no such names
+    }
+    std::fs::create_dir(at(b"caf\xe9")).unwrap();
+    std::fs::write(at(b"caf\xe9/inside"), "needle").unwrap();
+    let note = note.replace("1 file or folder", "3 files or folders");
+    assert_eq!(list(&repository, "").unwrap(), format!("a.txt\n{note}"));
+    assert_eq!(search(&repository, "needle").unwrap(), format!("a.txt:1: needle\n{note}"));
+    assert_eq!(search(&repository, "wasps").unwrap(), format!("no line of 1 files matches `wasps`\n{note}"));
+    // the deepest folder that is looked into is the 64th
+    let deep = dir.path().join("d/".repeat(65));
+    std::fs::create_dir_all(&deep).unwrap();
+    assert!(
+        list(&repository, "d").unwrap().contains("no files")
+            && !list(&repository, "d").unwrap().contains("not looked")
+    );
+    std::fs::create_dir_all(deep.join("d")).unwrap();
+    std::fs::write(deep.join("d/x"), "needle").unwrap();
+    assert!(
+        list(&repository, "").unwrap().contains("4 files or folders"),
+        "{}",
+        list(&repository, "").unwrap()
+    );
 }
 
 #[test]

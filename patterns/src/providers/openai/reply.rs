@@ -40,8 +40,7 @@ struct WireCall {
 #[derive(Deserialize)]
 struct WireFunction {
     name: String,
-    #[serde(default)]
-    arguments: String,
+    arguments: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -116,7 +115,7 @@ impl Parts {
             let written = if call.arguments.trim().is_empty() { "{}".to_owned() } else { call.arguments };
             match RawValue::from_string(written) {
                 Ok(input) if input.get().starts_with('{') => {
-                    let id = call.id.unwrap_or_else(|| format!("call_{n}"));
+                    let id = call.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{n}"));
                     content.push(Block::tool_use(&id, &call.name, &input));
                 }
                 // the rest of the call was never written; the turn is cut, not malformed, and nobody gets the call
@@ -143,7 +142,7 @@ pub(super) fn read(answer: &Answer<'_>, body: &[u8]) -> Result<Reply> {
     let calls = message.tool_calls.into_iter().flatten().map(|call| RawCall {
         id: call.id,
         name: call.function.name,
-        arguments: call.function.arguments,
+        arguments: call.function.arguments.unwrap_or_default(),
     });
     let parts = Parts {
         text: message.content.unwrap_or_default(),

@@ -36,7 +36,7 @@ impl Repository {
         let mut paths = Vec::new();
         let mut more = 0;
         let clock = self.clock();
-        let _ = walk(dir, &opened.path, &mut opened.ignored, clock, &mut |_, path, _| {
+        let unseen = walk(dir, &opened.path, &mut opened.ignored, clock, &mut |_, path, _| {
             if glob.as_ref().is_none_or(|glob| fits(glob, path)) {
                 if paths.len() < MOST { paths.push(path.to_owned()) } else { more += 1 }
             }
@@ -44,13 +44,15 @@ impl Repository {
         });
         let late = clock.is_over();
         if paths.is_empty() && !late {
-            return Ok("no files (what .gitignore leaves out and files of secrets are not listed)".to_owned());
+            paths
+                .push("no files (what .gitignore leaves out and files of secrets are not listed)".to_owned());
         }
         if late {
             paths.push(format!("[{clock}; ask for a subfolder with `path`]"));
         } else if more > 0 {
             paths.push(format!("[{more} more files; ask for a subfolder with `path`, or use `glob`]"));
         }
+        paths.extend(unseen.note());
         Ok(paths.join("\n"))
     }
 }

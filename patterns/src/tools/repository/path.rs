@@ -11,6 +11,7 @@ use cap_std::fs::{Dir, File, FileType, Metadata, OpenOptions};
 
 use super::ignored::Ignored;
 use super::secret;
+use super::walk::Unseen;
 
 /// What a path leads to.
 pub(super) enum Found {
@@ -129,7 +130,7 @@ fn unreadable(path: &str, error: &io::Error) -> String {
 
 /// Says what there is instead.
 fn not_found(dir: &Dir, path: &str, here: &str, ignored: &Ignored) -> String {
-    let mut names: Vec<String> = super::walk::entries(dir, here, ignored)
+    let mut names: Vec<String> = super::walk::entries(dir, here, ignored, &mut Unseen::default())
         .into_iter()
         .map(|entry| if entry.meta.is_dir() { format!("{}/", entry.name) } else { entry.name })
         .collect();

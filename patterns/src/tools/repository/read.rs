@@ -1,8 +1,9 @@
 //! `read_file`.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Cursor, Read};
 
+use cap_std::fs::File;
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -102,16 +103,15 @@ impl Repository {
         };
         let unreadable = |error| format!("`{path}` cannot be read: {error}");
         let all = file.metadata().map_err(unreadable)?.len() <= MOST_BYTES;
+        let Some(text) = text_of(file).map_err(unreadable)? else {
+            return Err(format!("`{path}` is no text file"));
+        };
         let text = DecodeReaderBytesBuilder::new()
             .utf8_passthru(true)
             .strip_bom(true)
             .bom_override(true)
-            .build(file.take(MOST_BYTES));
+            .build(text);
         let mut reader = BufReader::new(text);
-        let start = reader.fill_buf().map_err(unreadable)?;
-        if start.contains(&0) {
-            return Err(format!("`{path}` is no text file"));
-        }
         let (mut number, mut line) = (0, Vec::new());
         loop {
             line.clear();
@@ -125,4 +125,15 @@ impl Repository {
             see(number, text.trim_end_matches(['\n', '\r']));
         }
     }
+}
+
+/// A file as far as it is looked at, or nothing when it is no text: it has a zero byte near its start, as git sees it,
+/// and no mark of UTF-16.
+pub(super) fn text_of(file: File) -> io::Result<Option<impl Read>> {
+    let mut file = file.into_std();
+    let mut start = Vec::new();
+    (&mut file).take(8_000).read_to_end(&mut start)?;
+    let is_utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+    let is_text = is_utf16 || !start.contains(&0);
+    Ok(is_text.then(|| Cursor::new(start).chain(file).take(MOST_BYTES)))
 }

@@ -6,14 +6,14 @@ use std::ops::ControlFlow;
 use cap_std::fs::File;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use grep_searcher::{Searcher, SearcherBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::list::{fits, glob};
 use super::path::{Found, open, open_file};
-use super::read::MOST_BYTES;
-use super::walk::walk;
+use super::read::{MOST_BYTES, text_of};
+use super::walk::{Unseen, walk};
 use super::{Clock, Repository};
 
 /// The most lines of one answer.
@@ -37,6 +37,7 @@ pub struct Search {
 /// What a search has found so far.
 struct Hits {
     lines: Vec<String>,
+    /// Text files that were searched.
     files: usize,
     /// Files that could not be searched to their end.
     broken: usize,
@@ -57,17 +58,19 @@ impl Repository {
             .map_err(|error| no_pattern(&args.pattern, &error.to_string()))?;
         let glob = glob(args.glob.as_deref())?;
         let mut opened = open(&self.root, args.path.as_deref().unwrap_or_default())?;
-        let mut searcher = SearcherBuilder::new()
-            .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(16 << 20))
-            .line_number(true)
-            .build();
+        let mut searcher = SearcherBuilder::new().heap_limit(Some(16 << 20)).line_number(true).build();
         let mut hits = Hits { lines: Vec::new(), files: 0, broken: 0, full: false };
         let clock = self.clock();
-        match opened.found {
-            Found::File(file) => hits.search(&mut searcher, &matcher, &opened.path, file, clock),
+        let unseen = match opened.found {
+            Found::File(file) => {
+                hits.search(&mut searcher, &matcher, &opened.path, file, clock);
+                if hits.files == 0 && hits.broken == 0 {
+                    return Err(format!("`{}` is no text file", opened.path));
+                }
+                Unseen::default()
+            }
             Found::Dir(dir) => {
-                let _ = walk(&dir, &opened.path, &mut opened.ignored, clock, &mut |dir, path, entry| {
+                walk(&dir, &opened.path, &mut opened.ignored, clock, &mut |dir, path, entry| {
                     if glob.as_ref().is_none_or(|glob| fits(glob, path)) {
                         match open_file(dir, &entry.name, &entry.meta) {
                             Ok(file) => hits.search(&mut searcher, &matcher, path, file, clock),
@@ -75,9 +78,9 @@ impl Repository {
                         }
                     }
                     if hits.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                });
+                })
             }
-        }
+        };
         let Hits { mut lines, files, broken, full } = hits;
         if full {
             lines.push(format!("[the first {MOST} lines; use a narrower pattern, or `path` or `glob`]"));
@@ -89,6 +92,7 @@ impl Repository {
         if broken > 0 {
             lines.push(format!("[{broken} files could not be read to their end]"));
         }
+        lines.extend(unseen.note());
         Ok(lines.join("\n"))
     }
 }
@@ -114,10 +118,19 @@ impl Hits {
         file: File,
         clock: Clock<'_>,
     ) {
+        let too_long = file.metadata().is_ok_and(|meta| meta.len() > MOST_BYTES);
+        let file = match text_of(file) {
+            Ok(Some(file)) => file,
+            Ok(None) => return, // no text
+            Err(_) => {
+                self.broken += 1;
+                return;
+            }
+        };
         self.files += 1;
         let found = searcher.search_reader(
             matcher,
-            Timed { file: file.into_std().take(MOST_BYTES), clock },
+            Timed { file, clock },
             Lossy(|number, line| {
                 if self.lines.len() == MOST {
                     self.full = true;
@@ -128,7 +141,7 @@ impl Hits {
                 Ok(true)
             }),
         );
-        self.broken += usize::from(found.is_err());
+        self.broken += usize::from(found.is_err() || too_long);
     }
 }
 
