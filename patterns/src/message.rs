@@ -149,45 +149,51 @@ impl Block {
     /// # Errors
     /// When it is no object with a `type` of text, or a text or tool block lacks its fields.
     pub fn from_raw(raw: Box<RawValue>) -> Result<Self, serde_json::Error> {
-        // each kind is read for itself: what stands in the fields of a kind that nobody here knows is its own affair
+        // a field is read for the kinds that have it: what stands there in a kind that nobody here knows is its own affair
         #[derive(Deserialize)]
-        struct Kind<'a> {
+        struct Wire<'a> {
             #[serde(borrow)]
             r#type: Cow<'a, str>,
-        }
-        #[derive(Deserialize)]
-        struct TextFields {
-            text: String,
-        }
-        #[derive(Deserialize)]
-        struct UseFields<'a> {
-            id: String,
-            name: String,
             #[serde(borrow)]
-            input: &'a RawValue,
-        }
-        #[derive(Deserialize)]
-        struct ResultFields<'a> {
-            tool_use_id: String,
+            text: Option<&'a RawValue>,
+            #[serde(borrow)]
+            id: Option<&'a RawValue>,
+            #[serde(borrow)]
+            name: Option<&'a RawValue>,
+            #[serde(borrow)]
+            tool_use_id: Option<&'a RawValue>,
+            #[serde(borrow, default, deserialize_with = "given")]
+            input: Option<&'a RawValue>,
             #[serde(borrow)]
             content: Option<&'a RawValue>,
-            is_error: Option<bool>,
+            #[serde(borrow)]
+            is_error: Option<&'a RawValue>,
         }
-        let Kind { r#type } = serde_json::from_str(raw.get())?;
-        let view = match &*r#type {
-            "text" => View::Text(serde_json::from_str::<TextFields>(raw.get())?.text),
-            "tool_use" => {
-                let UseFields { id, name, input } = serde_json::from_str(raw.get())?;
-                View::ToolUse { id, name, input: input.to_owned() }
-            }
-            "tool_result" => {
-                let result: ResultFields<'_> = serde_json::from_str(raw.get())?;
-                View::ToolResult {
-                    id: result.tool_use_id,
-                    text: result.content.map(result_text).unwrap_or_default(),
-                    is_error: result.is_error.unwrap_or(false),
-                }
-            }
+        /// `null` is an input, too.
+        fn given<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+            Deserialize::deserialize(value).map(Some)
+        }
+        let missing = |field| <serde_json::Error as serde::de::Error>::missing_field(field);
+        let text = |field: Option<&RawValue>, name| {
+            serde_json::from_str::<String>(field.ok_or_else(|| missing(name))?.get())
+        };
+        let wire: Wire<'_> = serde_json::from_str(raw.get())?;
+        let view = match &*wire.r#type {
+            "text" => View::Text(text(wire.text, "text")?),
+            "tool_use" => View::ToolUse {
+                id: text(wire.id, "id")?,
+                name: text(wire.name, "name")?,
+                input: wire.input.ok_or_else(|| missing("input"))?.to_owned(),
+            },
+            "tool_result" => View::ToolResult {
+                id: text(wire.tool_use_id, "tool_use_id")?,
+                text: wire.content.map(result_text).unwrap_or_default(),
+                is_error: wire
+                    .is_error
+                    .map(|is| serde_json::from_str(is.get()))
+                    .transpose()?
+                    .unwrap_or(false),
+            },
             other => View::Other(other.to_owned()),
         };
         Ok(Self::new(raw, view))
