@@ -177,6 +177,18 @@ impl Block {
         let text = |field: Option<&RawValue>, name| {
             serde_json::from_str::<String>(field.ok_or_else(|| missing(name))?.get())
         };
+        // nearly all are texts: they are read in one go
+        #[derive(Deserialize)]
+        struct Text<'a> {
+            #[serde(borrow)]
+            r#type: Cow<'a, str>,
+            text: String,
+        }
+        if let Ok(Text { r#type, text }) = serde_json::from_str(raw.get())
+            && r#type == "text"
+        {
+            return Ok(Self::new(raw, View::Text(text)));
+        }
         let wire: Wire<'_> = serde_json::from_str(raw.get())?;
         let view = match &*wire.r#type {
             "text" => View::Text(text(wire.text, "text")?),
