@@ -62,6 +62,8 @@ fn whatever_stands_round_a_citation_is_no_part_of_it() {
         ("pkg/__init__.py:1→pkg/__init__.py:2", &["pkg/__init__.py:1", "pkg/__init__.py:2"]),
         ("/etc/passwd:1 ~/x.rs:2 C:\\x\\y.rs:3", &["/etc/passwd:1", "~/x.rs:2", "x\\y.rs:3"]),
         ("com:1", &["com:1"]),
+        ("see `a b.rs:1` and a b.rs:2, (a b.rs:3)", &["a b.rs:1", "a b.rs:2", "a b.rs:3"]),
+        ("see c b.rs:1 and a  b.rs:2, a\nb.rs:3", &["b.rs:1", "b.rs:2", "b.rs:3"]),
         ("pkg/__init__.py:1,2-3, 7.", &["pkg/__init__.py:1", "pkg/__init__.py:2-3", "pkg/__init__.py:7"]),
         ("(a.rs:L3, L5–L9), [b.rs:1,2]", &["a.rs:3", "a.rs:5-9", "b.rs:1", "b.rs:2"]),
         ("a.rs:3, 7 tests; b.rs:4, 12% of c.rs:5, 1,000", &["a.rs:3", "b.rs:4", "c.rs:5"]),

@@ -44,6 +44,8 @@ const HOSTS: [&str; 12] =
 
 /// The most places that are looked at for one text.
 const MOST_PLACES: usize = 1_000;
+/// The most spaces of a cited path.
+const MOST_SPACES: usize = 4;
 /// The most lines that one citation shows.
 const MOST: usize = 40;
 
@@ -93,13 +95,32 @@ impl Repository {
             }
         };
         let words = WORD.iter().flat_map(|words| words.find_iter(text));
-        for at in words.filter(|word| !word.as_str().contains("://")) {
+        // where the words start that one space each parts from this one, and where the last one ends
+        let (mut starts, mut end) = (Vec::new(), 0);
+        for at in words {
+            if &text[end..at.start()] != " " {
+                starts.clear();
+            }
+            starts.push(at.start());
+            end = at.end();
+            if at.as_str().contains("://") {
+                continue;
+            }
             let mut word = at.as_str();
             while let Some(parts) = LINES.as_ref().and_then(|lines| lines.captures(word)) {
                 let (path, rest) = (&parts[1], parts.get(4).map_or("", |rest| rest.as_str()));
+                let path_end = end - word.len() + path.len();
                 word = rest;
                 let path = ends_number(rest).then(|| self.path_in(path, &mut files)).flatten();
-                let Some(path) = path else { continue };
+                let Some(mut path) = path else { continue };
+                if files.get(&path) != Some(&true) {
+                    // a name may have spaces
+                    let longer = starts.iter().rev().skip(1).take(MOST_SPACES).find_map(|start| {
+                        let longer = self.path_in(&text[*start..path_end], &mut files)?;
+                        (files.get(&longer) == Some(&true)).then_some(longer)
+                    });
+                    path = longer.unwrap_or(path);
+                }
                 let (first, mut last) = range(&parts, 2);
                 add((path.clone(), first, last));
                 let mut after = if rest.is_empty() { &text[at.end()..] } else { "" };
