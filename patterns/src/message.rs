@@ -149,64 +149,52 @@ impl Block {
     /// # Errors
     /// When it is no object with a `type` of text, or a text or tool block lacks its fields.
     pub fn from_raw(raw: Box<RawValue>) -> Result<Self, serde_json::Error> {
-        // a field is read for the kinds that have it: what stands there in a kind that nobody here knows is its own affair
+        // each kind is read for itself: what stands in the fields of a kind that nobody here knows is its own affair
         #[derive(Deserialize)]
-        struct Wire<'a> {
+        struct Kind<'a> {
             #[serde(borrow)]
             r#type: Cow<'a, str>,
-            #[serde(borrow)]
-            text: Option<&'a RawValue>,
-            #[serde(borrow)]
-            id: Option<&'a RawValue>,
-            #[serde(borrow)]
-            name: Option<&'a RawValue>,
-            #[serde(borrow)]
-            tool_use_id: Option<&'a RawValue>,
-            #[serde(borrow, default, deserialize_with = "given")]
-            input: Option<&'a RawValue>,
-            #[serde(borrow)]
-            content: Option<&'a RawValue>,
-            #[serde(borrow)]
-            is_error: Option<&'a RawValue>,
         }
-        /// `null` is an input, too.
-        fn given<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
-            Deserialize::deserialize(value).map(Some)
-        }
-        let missing = |field| <serde_json::Error as serde::de::Error>::missing_field(field);
-        let text = |field: Option<&RawValue>, name| {
-            serde_json::from_str::<String>(field.ok_or_else(|| missing(name))?.get())
-        };
-        // nearly all are texts: they are read in one go
         #[derive(Deserialize)]
         struct Text<'a> {
             #[serde(borrow)]
             r#type: Cow<'a, str>,
             text: String,
         }
-        if let Ok(Text { r#type, text }) = serde_json::from_str(raw.get())
-            && r#type == "text"
-        {
-            return Ok(Self::new(raw, View::Text(text)));
+        #[derive(Deserialize)]
+        struct Use<'a> {
+            id: String,
+            name: String,
+            #[serde(borrow)]
+            input: &'a RawValue,
         }
-        let wire: Wire<'_> = serde_json::from_str(raw.get())?;
-        let view = match &*wire.r#type {
-            "text" => View::Text(text(wire.text, "text")?),
-            "tool_use" => View::ToolUse {
-                id: text(wire.id, "id")?,
-                name: text(wire.name, "name")?,
-                input: wire.input.ok_or_else(|| missing("input"))?.to_owned(),
+        #[derive(Deserialize)]
+        struct Output<'a> {
+            tool_use_id: String,
+            #[serde(borrow)]
+            content: Option<&'a RawValue>,
+            is_error: Option<bool>,
+        }
+        let json = raw.get();
+        let view = match serde_json::from_str::<Text<'_>>(json) {
+            // nearly all are texts: they are read in one go
+            Ok(Text { r#type, text }) if r#type == "text" => View::Text(text),
+            no_text => match &*serde_json::from_str::<Kind<'_>>(json)?.r#type {
+                "text" => View::Text(no_text?.text),
+                "tool_use" => {
+                    let Use { id, name, input } = serde_json::from_str(json)?;
+                    View::ToolUse { id, name, input: input.to_owned() }
+                }
+                "tool_result" => {
+                    let Output { tool_use_id, content, is_error } = serde_json::from_str(json)?;
+                    View::ToolResult {
+                        id: tool_use_id,
+                        text: content.map(result_text).unwrap_or_default(),
+                        is_error: is_error.unwrap_or(false),
+                    }
+                }
+                other => View::Other(other.to_owned()),
             },
-            "tool_result" => View::ToolResult {
-                id: text(wire.tool_use_id, "tool_use_id")?,
-                text: wire.content.map(result_text).unwrap_or_default(),
-                is_error: wire
-                    .is_error
-                    .map(|is| serde_json::from_str(is.get()))
-                    .transpose()?
-                    .unwrap_or(false),
-            },
-            other => View::Other(other.to_owned()),
         };
         Ok(Self::new(raw, view))
     }
