@@ -248,9 +248,10 @@ impl Stop {
             .filter(|(n, _)| *n > 0)
             .map(|(n, what)| if n == 1 { format!("the {what}") } else { format!("the {n} {what}s") })
             .collect();
-        let may_end = match under_way.join(" and ") {
-            none if none.is_empty() => "no call is under way".to_owned(),
-            some => format!("{some} under way may end"),
+        let may_end = if under_way.is_empty() {
+            "no call is under way".to_owned()
+        } else {
+            format!("{} under way may end", under_way.join(" and "))
         };
         // listened to before it is offered: what came in between would be lost
         let mut again = pin!(tokio::signal::ctrl_c());

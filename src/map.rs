@@ -129,15 +129,14 @@ pub(crate) async fn run(args: &Args) -> Result<Exit> {
 /// Refuses to write over what is read.
 fn spare(args: &Args) -> Result<()> {
     let found = |file: &FilePath| std::fs::canonicalize(file).ok();
+    let (flow, inputs) = (found(&args.flow), found(&args.inputs));
     for written in [args.output.clone(), beside(&args.output, "errors"), beside(&args.output, "journal")] {
-        let why = if found(&written).is_some_and(|file| {
-            [&args.flow, &args.inputs].iter().any(|read| found(read).as_ref() == Some(&file))
-        }) {
+        let file = found(&written);
+        let folder = written.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = found(folder.unwrap_or(FilePath::new(".")));
+        let why = if file.is_some() && (file == flow || file == inputs) {
             "is read here and would be written over"
-        } else if written.parent().is_some_and(|folder| {
-            let folder = if folder.as_os_str().is_empty() { FilePath::new(".") } else { folder };
-            found(folder).is_some_and(|folder| found(&args.inputs) == Some(folder))
-        }) {
+        } else if folder.is_some() && folder == inputs {
             "would be one of the inputs the next time"
         } else {
             continue;
@@ -174,16 +173,16 @@ async fn each(
             degraded.lock().ok().and_then(|mut all| all.remove(&input.place())).unwrap_or_default();
         let interrupted = || Error::new(ErrorKind::Cancelled, "interrupted; run it again to go on");
         match result {
-            // a fan-out ends without its missing branches, also when the whole run has come to its end
-            Ok(Ended { text: None, .. }) if hand.stop.is_thrown() => return Err(interrupted()),
-            Ok(Ended { text: None, .. }) if over_budget => {
-                return Err(used_up("the budget is used up", &count));
-            }
             Ok(ended) => {
-                count.done += u64::from(ended.text.is_some());
-                count.degraded += u64::from(!reasons.is_empty() || ended.text.is_none());
-                write(&mut out, &args.output, &outcome(&input, &ended, &reasons))?;
-                if !reasons.is_empty() && hand.stop.is_thrown() {
+                // a fan-out ends without its missing branches, also when the whole run has come to its end
+                let short = ended.text.is_none() || !reasons.is_empty();
+                let is_interrupted = short && hand.stop.is_thrown();
+                if ended.text.is_some() || !(is_interrupted || over_budget) {
+                    count.done += u64::from(ended.text.is_some());
+                    count.degraded += u64::from(short);
+                    write(&mut out, &args.output, &outcome(&input, &ended, &reasons))?;
+                }
+                if is_interrupted {
                     return Err(interrupted());
                 }
                 if over_budget {

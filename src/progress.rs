@@ -116,7 +116,7 @@ impl Progress {
             Show::Plain => {
                 if !matches!(event, Event::Sent | Event::Used { .. } | Event::Quota { .. }) {
                     let at = self.state().started.elapsed().as_secs_f64();
-                    let place = if path.is_root() { String::new() } else { format!("{path}: ") };
+                    let place = path.before("");
                     // what went wrong names its place, too
                     let words = event.to_string().replacen(&place, "", usize::from(!place.is_empty()));
                     say(&format!("[{at:8.3}] {}{words}", one_line(&place)));

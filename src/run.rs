@@ -183,13 +183,12 @@ async fn reach(flow: &FlowFile, goal: Goal, llm: &dyn Llm, input: &str) -> Resul
 fn listen(answer: Answer, told: Arc<Mutex<Told>>) -> impl Fn(&Path, &Event) + Send + Sync + 'static {
     move |path, event| {
         answer.hear(event);
-        let at = |reason: &str| if path.is_root() { reason.to_owned() } else { format!("{path}: {reason}") };
         let Ok(mut told) = told.lock() else { return };
         match event {
-            Event::Degraded { reason } => told.degraded.push(at(reason)),
-            Event::Capped { reason } => told.capped.push(at(reason)),
+            Event::Degraded { reason } => told.degraded.push(path.before(reason)),
+            Event::Capped { reason } => told.capped.push(path.before(reason)),
             Event::BranchEnded { branch, outcome, .. } if outcome == Status::OverBudget.as_str() => {
-                told.capped.push(at(&format!("{branch}: over budget")));
+                told.capped.push(path.before(&format!("{branch}: over budget")));
             }
             _ => {}
         }

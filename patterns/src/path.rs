@@ -25,6 +25,11 @@ impl Path {
         self.0.is_empty()
     }
 
+    /// `text` with this place before it, unless that is the whole run.
+    pub fn before(&self, text: &str) -> String {
+        if self.is_root() { text.to_owned() } else { format!("{self}: {text}") }
+    }
+
     /// Puts `segment` in front: the place that this path is in. A `/` in the segment is written `%2F`.
     pub fn prepend(&mut self, segment: &str) {
         if !self.0.is_empty() {

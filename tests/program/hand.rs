@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::run::{finish, folder, lines, patterns, run, script, until};
 
@@ -135,16 +135,23 @@ fn waiting(arguments: &[&str]) -> (TcpListener, Child, TcpStream) {
     (server, child, call)
 }
 
+/// Sends Ctrl-C, and gives what is said up to these words and what is still to be said.
+#[cfg(unix)]
+fn interrupted(child: &mut Child, words: &str) -> (BufReader<ChildStderr>, String) {
+    interrupt(child);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains(words) {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    (stderr, said)
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_lets_the_call_under_way_end_and_tells_the_cost() {
     let (server, mut child, call) = voting();
-    interrupt(&child);
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("interrupted: the call under way may end") {
-        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-    }
+    let (mut stderr, mut said) = interrupted(&mut child, "interrupted: the call under way may end");
     answer(call, "yes");
     stderr.read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
@@ -158,12 +165,7 @@ fn ctrl_c_lets_the_call_under_way_end_and_tells_the_cost() {
 #[test]
 fn a_second_ctrl_c_ends_at_once() {
     let (_server, mut child, mut call) = voting();
-    interrupt(&child);
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("interrupted:") {
-        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-    }
+    let (mut stderr, mut said) = interrupted(&mut child, "interrupted:");
     interrupt(&child);
     // nobody answers the call
     stderr.read_to_string(&mut said).unwrap();
@@ -182,12 +184,7 @@ fn ctrl_c_ends_a_map_also_where_a_pattern_would_end_without_what_is_missing() {
     std::fs::write(at("in.jsonl"), "\"one\"\n\"two\"\n").unwrap();
     let (flow, inputs, out) = (at("flow.toml"), at("in.jsonl"), at("out.jsonl"));
     let (_server, mut child, call) = waiting(&["map", &flow, &inputs, "-o", &out]);
-    interrupt(&child);
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("interrupted:") {
-        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-    }
+    let (mut stderr, mut said) = interrupted(&mut child, "interrupted:");
     answer(call, "yes");
     stderr.read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");

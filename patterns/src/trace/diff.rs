@@ -97,10 +97,6 @@ impl fmt::Display for Diff<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = (self.before, self.after);
         let (sum_a, sum_b) = (a.total(), b.total());
-        let end = |run: &Run| match run.ending() {
-            (outcome, Some(reason)) => format!("{outcome} ({reason})"),
-            (outcome, None) => outcome.to_owned(),
-        };
         let mut row = |name: &str, before: String, after: String, change: Option<f64>| {
             write!(f, "{name:<8} {}", one_line(&before))?;
             if before != after {
@@ -111,7 +107,7 @@ impl fmt::Display for Diff<'_> {
             }
             writeln!(f)
         };
-        row("outcome", end(a), end(b), None)?;
+        row("outcome", a.ended(), b.ended(), None)?;
         row("calls", calls(&sum_a), calls(&sum_b), None)?;
         row("time", short(a.end), short(b.end), percent(a.end.as_secs_f64(), b.end.as_secs_f64()))?;
         row("waiting", short(sum_a.waited), short(sum_b.waited), None)?;

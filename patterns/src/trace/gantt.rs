@@ -50,12 +50,8 @@ impl Run {
 
     fn summary(&self, legs: &[super::Leg], tools: &[Ran], out: &mut String) {
         let total = self.total();
-        let outcome = match self.ending() {
-            (outcome, Some(reason)) => format!("{outcome} ({reason})"),
-            (outcome, None) => outcome.to_owned(),
-        };
         let pattern = self.pattern.as_deref().unwrap_or("run");
-        let line = format!("{pattern}: {outcome}, {} in {}", calls(&total), short(self.end));
+        let line = format!("{pattern}: {}, {} in {}", self.ended(), calls(&total), short(self.end));
         let _ = writeln!(out, "{}", one_line(&line));
         let at_once =
             if self.end.is_zero() { 0.0 } else { total.worked.as_secs_f64() / self.end.as_secs_f64() };

@@ -324,10 +324,7 @@ impl Run {
     /// What the patterns of the run told of what is missing or was capped, in order, each with its place.
     pub fn shortfalls(&self) -> Vec<String> {
         let reason = |note: &Note| match &note.event {
-            Event::Degraded { reason } | Event::Capped { reason } if note.path.is_root() => {
-                Some(reason.clone())
-            }
-            Event::Degraded { reason } | Event::Capped { reason } => Some(format!("{}: {reason}", note.path)),
+            Event::Degraded { reason } | Event::Capped { reason } => Some(note.path.before(reason)),
             _ => None,
         };
         self.notes.iter().filter_map(reason).collect()
@@ -352,6 +349,14 @@ impl Run {
                 (word, Some(reasons.join("; ")))
             }
             Some(outcome) => (outcome, self.reason.clone()),
+        }
+    }
+
+    /// [How it ended](Self::ending), on one line.
+    pub(super) fn ended(&self) -> String {
+        match self.ending() {
+            (outcome, Some(reason)) => format!("{outcome} ({reason})"),
+            (outcome, None) => outcome.to_owned(),
         }
     }
 

@@ -15,8 +15,10 @@ use super::path::{Found, open};
 const MOST_LINES: usize = 400;
 /// The most characters of one line.
 const LONGEST_LINE: usize = 2_000;
+/// How many bytes of a file tell whether it is text.
+const START: usize = 8_000;
 /// The most bytes of a file that are looked at.
-pub(super) const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// How much of a file was looked at.
 #[derive(Clone, Copy)]
@@ -102,8 +104,7 @@ impl Repository {
             return Err(format!("`{path}` is a folder; list it with list_files"));
         };
         let unreadable = |error| format!("`{path}` cannot be read: {error}");
-        let all = file.metadata().map_err(unreadable)?.len() <= MOST_BYTES;
-        let Some(text) = text_of(file).map_err(unreadable)? else {
+        let Some((text, all)) = text_of(file).map_err(unreadable)? else {
             return Err(format!("`{path}` is no text file"));
         };
         let text = DecodeReaderBytesBuilder::new()
@@ -127,13 +128,14 @@ impl Repository {
     }
 }
 
-/// A file as far as it is looked at, or nothing when it is no text: it has a zero byte near its start, as git sees it,
-/// and no mark of UTF-16.
-pub(super) fn text_of(file: File) -> io::Result<Option<impl Read>> {
+/// A file as far as it is looked at, and whether that is all of it; or nothing when it is no text: it has a zero byte near
+/// its start, as git sees it, and no mark of UTF-16.
+pub(super) fn text_of(file: File) -> io::Result<Option<(impl Read, bool)>> {
+    let all = file.metadata()?.len() <= MOST_BYTES;
     let mut file = file.into_std();
-    let mut start = Vec::new();
-    (&mut file).take(8_000).read_to_end(&mut start)?;
+    let mut start = Vec::with_capacity(START);
+    (&mut file).take(START as u64).read_to_end(&mut start)?;
     let is_utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
     let is_text = is_utf16 || !start.contains(&0);
-    Ok(is_text.then(|| Cursor::new(start).chain(file).take(MOST_BYTES)))
+    Ok(is_text.then(|| (Cursor::new(start).chain(file).take(MOST_BYTES), all)))
 }

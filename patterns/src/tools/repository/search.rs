@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::list::{fits, glob};
 use super::path::{Found, open, open_file};
-use super::read::{MOST_BYTES, text_of};
+use super::read::text_of;
 use super::walk::{Unseen, walk};
 use super::{Clock, Repository};
 
@@ -118,9 +118,8 @@ impl Hits {
         file: File,
         clock: Clock<'_>,
     ) {
-        let too_long = file.metadata().is_ok_and(|meta| meta.len() > MOST_BYTES);
-        let file = match text_of(file) {
-            Ok(Some(file)) => file,
+        let (file, all) = match text_of(file) {
+            Ok(Some(text)) => text,
             Ok(None) => return, // no text
             Err(_) => {
                 self.broken += 1;
@@ -141,7 +140,7 @@ impl Hits {
                 Ok(true)
             }),
         );
-        self.broken += usize::from(found.is_err() || too_long);
+        self.broken += usize::from(found.is_err() || !all);
     }
 }
 
